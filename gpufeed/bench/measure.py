@@ -1,0 +1,323 @@
+"""Running contenders against each other: calibrate, plan, warm up, then interleaved rounds until the budget is used."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from gpufeed.bench.budget import (
+    MAX_ROUNDS,
+    MIN_ROUNDS,
+    Pace,
+    RoundPlan,
+    calibration_batches,
+    next_to_leave_out,
+    plan_rounds,
+    rotation,
+)
+from gpufeed.bench.checks import check_same_images
+from gpufeed.bench.contenders import BASELINE, Contender
+from gpufeed.bench.environment import describe
+from gpufeed.bench.images import ImageFolderFiles, check_images, choose, first_broken
+from gpufeed.bench.process import ContenderProcess, ContenderRaisedError, end_all
+from gpufeed.bench.progress import Reporter
+from gpufeed.bench.protocol import Probed
+from gpufeed.bench.results import Comparison, ContenderResult, Epoch, LeftOut, Measurement
+from gpufeed.bench.usage import MemorySampler
+from gpufeed.bench.workload import Workload
+from gpufeed.errors import ArgumentError, BenchmarkError, UnsupportedError
+
+__all__ = ["Request", "measure"]
+
+_ENDING_S = 2.0  # kept for ending the processes and drawing the table
+_CALIBRATED_S = 1.5  # an epoch that took this long says enough; after a shorter one a second, warm one is run
+_ROUND_MARGIN = 1.05  # an extra round begins only if one this much longer than the last would still fit
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What to compare, as the user asked for it.
+
+    Attributes:
+        files: the images.
+        data: what they are, in words.
+        transform: its reference, see :func:`gpufeed.bench.transforms.load_transform`.
+        contenders: who is to be measured.
+        batch_size: samples per batch.
+        num_threads: threads or worker processes per contender.
+        device: ``"auto"``, ``"cpu"``, ``"cuda"`` or ``"cuda:N"``.
+        budget_s: wall time for everything. [Unit: second]
+        seed: of the choice of samples, the orders and the bootstrap.
+        max_rounds: rounds after which it ends early.
+    """
+
+    files: ImageFolderFiles
+    data: str
+    transform: str
+    contenders: tuple[Contender, ...]
+    batch_size: int
+    num_threads: int
+    device: str = "auto"
+    budget_s: float = 90.0
+    seed: int = 0
+    max_rounds: int = MAX_ROUNDS
+
+
+def measure(request: Request, reporter: Reporter, started_s: float) -> Comparison:
+    """Run the comparison.
+
+    Each contender lives in a process of its own, and only one works at a time. A round is one epoch of each, in an
+    order that rotates. On return, and on any exception, all processes have ended.
+
+    Args:
+        request: what to compare.
+        reporter: is told what is going on.
+        started_s: when the budget began, by ``time.monotonic()``. [Unit: second]
+
+    Returns:
+        The results. After Ctrl-C those so far, marked as interrupted.
+
+    Raises:
+        KeyboardInterrupt: Ctrl-C before the first measurement.
+        ArgumentError: the transform, device or an image is wrong.
+        UnsupportedError: a contender that is never left out can't do this workload.
+        BenchmarkError: unequal work, a contender that raised or died, or a budget that is too short.
+    """
+    run = _Run(request, reporter, started_s)
+    try:
+        run.go()
+    except KeyboardInterrupt:
+        if not run.measured_anything:
+            raise
+        run.interrupted = True
+    finally:
+        reporter.say("ending the contenders' processes")
+        end_all(list(run.processes.values()))
+    return run.comparison()
+
+
+class _Run:
+    """The state of one comparison."""
+
+    def __init__(self, request: Request, reporter: Reporter, started_s: float) -> None:
+        self.processes: dict[str, ContenderProcess] = {}
+        self.interrupted = False
+        self._request = request
+        self._reporter = reporter
+        self._started_s = started_s
+        self._environment = describe()
+        self._probed = Probed(device="cpu", device_name="", dtype="float32", transform_text="", cuda_version="")
+        self._read_s = 0.0  # per file that isn't in the page cache yet
+        self._checked: set[str] = set()
+        self._left_out: list[LeftOut] = []
+        self._workload: Workload | None = None
+        self._first_batch_s: dict[str, float] = {}
+        self._warm_up: dict[str, Epoch] = {}
+        self._memory: dict[str, MemorySampler] = {}
+        self._measurements: dict[str, list[Measurement]] = {}
+
+    @property
+    def measured_anything(self) -> bool:
+        return any(self._measurements.values())
+
+    def go(self) -> None:
+        self._start()
+        self._probe()
+        paces = self._calibrate()
+        plan = self._plan(paces)
+        self._workload = self._make_workload(plan.num_samples)
+        if len(self._checked) < len(set(self._workload.paths)):
+            self._reporter.say("reading the images once, so that none is measured from a cold disk")
+            self._check_images(self._workload.paths)
+        self._warm_up_all(self._workload)
+        self._run_rounds({pace.contender.name: pace.s_per_sample * plan.num_samples for pace in paces})
+
+    def _start(self) -> None:
+        request = self._request
+        self._reporter.say(f"starting {len(request.contenders)} contenders, each in a process of its own")
+        for contender in request.contenders:
+            process = ContenderProcess(contender)
+            self.processes[contender.name] = process
+            process.begin_prepare(request.num_threads)
+        most = max(calibration_batches(contender, request.num_threads) for contender in request.contenders)
+        paths, _ = choose(request.files, most * request.batch_size, request.seed)
+        self._check_images(paths)  # while they import their libraries
+        for process in list(self.processes.values()):
+            try:
+                process.finish_prepare()
+            except (UnsupportedError, ContenderRaisedError) as error:
+                self._leave_out_or_raise(process, error)
+
+    def _check_images(self, paths: tuple[str, ...]) -> None:
+        new = set(paths) - self._checked
+        started_s = time.monotonic()
+        check_images(path for path in paths if path in new)
+        self._checked |= new
+        if len(self._checked) < len(self._request.files):
+            self._read_s = (time.monotonic() - started_s) / len(new)
+
+    def _probe(self) -> None:
+        request = self._request
+        process = next(iter(self.processes.values()))
+        self._probed = process.probe(request.transform, request.files.paths[0], request.device)
+        self._environment |= {"gpu": self._probed.device_name, "cuda": self._probed.cuda_version}
+
+    def _calibrate(self) -> list[Pace]:
+        paces: list[Pace] = []
+        for process in list(self.processes.values()):
+            self._reporter.say(f"calibrating {process.name}")
+            batches = calibration_batches(process.contender, self._request.num_threads)
+            workload = self._make_workload(batches * self._request.batch_size)
+            try:
+                paces.append(self._pace(process, workload))
+            except UnsupportedError as error:
+                self._leave_out_or_raise(process, error)
+        return paces
+
+    def _pace(self, process: ContenderProcess, workload: Workload) -> Pace:
+        started_s = time.monotonic()
+        process.open(workload)
+        first = _explained_epoch(process, workload)
+        cold_s = time.monotonic() - started_s
+        self._first_batch_s[process.name] = first.first_batch_s
+        warm = _explained_epoch(process, workload) if cold_s < _CALIBRATED_S else first
+        process.close()
+        return Pace(process.contender, warm.elapsed_s / len(workload), max(0.0, cold_s - warm.elapsed_s))
+
+    def _plan(self, paces: list[Pace]) -> RoundPlan:
+        plan = plan_rounds(
+            paces,
+            batch_size=self._request.batch_size,
+            num_threads=self._request.num_threads,
+            seconds_left=self._seconds_left(),
+            budget_s=self._request.budget_s,
+            read_s=self._read_s,
+        )
+        for left_out in plan.left_out:
+            self._leave_out(left_out)
+        return plan
+
+    def _warm_up_all(self, workload: Workload) -> None:
+        reference = _baseline(list(self.processes))
+        order = [reference, *(name for name in self.processes if name != reference)]
+        for name in order:
+            process = self.processes[name]
+            self._reporter.say(f"warming up {name} with {len(workload)} images")
+            process.open(workload)
+            with MemorySampler(process.pid) as memory:
+                epoch = _explained_epoch(process, workload, with_pixels=True)
+            self._memory[name] = memory
+            self._warm_up[name] = epoch
+            self._measurements[name] = []
+            check_same_images(reference, self._warm_up[reference], name, epoch)
+
+    def _run_rounds(self, epoch_s: dict[str, float]) -> None:
+        for round_index in range(self._request.max_rounds):
+            self._keep_to_budget(epoch_s, round_index)
+            round_s = sum(epoch_s[name] for name in self.processes)
+            if round_index >= MIN_ROUNDS and round_s * _ROUND_MARGIN > self._seconds_left():
+                return
+            planned = f" of {MIN_ROUNDS}" if round_index < MIN_ROUNDS else ", as there is time left"
+            self._reporter.say(f"round {round_index + 1}{planned}")
+            for place, name in enumerate(rotation(list(self.processes), round_index)):
+                self._reporter.detail(name)
+                started_s = time.monotonic()
+                epoch = self.processes[name].run_epoch()
+                self._measurements[name].append(Measurement(round_index, place, epoch))
+                self._memory[name].look()
+                epoch_s[name] = time.monotonic() - started_s
+
+    def _keep_to_budget(self, epoch_s: dict[str, float], rounds_done: int) -> None:
+        while True:
+            late = next_to_leave_out(
+                [process.contender for process in self.processes.values()],
+                epoch_s,
+                rounds_done=rounds_done,
+                seconds_left=self._seconds_left(),
+                budget_s=self._request.budget_s,
+            )
+            if late is None:
+                return
+            self._leave_out(LeftOut(late.name, f"the machine became slower, and {MIN_ROUNDS} rounds no longer fit"))
+
+    def _leave_out_or_raise(self, process: ContenderProcess, error: UnsupportedError | ContenderRaisedError) -> None:
+        if process.contender.leave_out_rank is None:
+            raise error
+        self._leave_out(LeftOut(process.name, str(error)))
+
+    def _leave_out(self, left_out: LeftOut) -> None:
+        self._left_out.append(left_out)
+        self._measurements.pop(left_out.name, None)
+        self.processes.pop(left_out.name).end()
+
+    def _make_workload(self, num_samples: int) -> Workload:
+        request = self._request
+        paths, targets = choose(request.files, num_samples, request.seed)
+        return Workload(
+            root=request.files.root,
+            classes=request.files.classes,
+            paths=paths,
+            targets=targets,
+            transform=request.transform,
+            batch_size=request.batch_size,
+            num_threads=request.num_threads,
+            device=self._probed.device,
+            dtype=self._probed.dtype,
+            seed=request.seed,
+        )
+
+    def _seconds_left(self) -> float:
+        return self._started_s + self._request.budget_s - _ENDING_S - time.monotonic()
+
+    def comparison(self) -> Comparison:
+        """What has been measured so far."""
+        request = self._request
+        workload = self._workload
+        if workload is None:
+            raise BenchmarkError("nothing has been measured")
+        return Comparison(
+            data=request.data,
+            root=request.files.root,
+            num_files=len(set(workload.paths)),
+            samples_per_round=len(workload),
+            transform=request.transform,
+            transform_text=self._probed.transform_text,
+            batch_size=request.batch_size,
+            num_threads=request.num_threads,
+            device=self._probed.device,
+            device_name=self._probed.device_name,
+            dtype=self._probed.dtype,
+            seed=request.seed,
+            baseline=_baseline(list(self._measurements)),
+            budget_s=request.budget_s,
+            elapsed_s=time.monotonic() - self._started_s,
+            interrupted=self.interrupted,
+            contenders=tuple(
+                ContenderResult(
+                    name=name,
+                    first_batch_s=self._first_batch_s[name],
+                    warm_up=self._warm_up[name],
+                    peak_pss_bytes=self._memory[name].peak_bytes,
+                    measurements=tuple(measurements),
+                )
+                for name, measurements in self._measurements.items()
+            ),
+            left_out=tuple(self._left_out),
+            environment=self._environment,
+        )
+
+
+def _baseline(names: list[str]) -> str:
+    return BASELINE if BASELINE in names else names[0]
+
+
+def _explained_epoch(process: ContenderProcess, workload: Workload, *, with_pixels: bool = False) -> Epoch:
+    """An epoch. If it raises, the images are searched for one that explains it."""
+    try:
+        return process.run_epoch(with_pixels=with_pixels)
+    except ContenderRaisedError:
+        broken = first_broken(workload.paths)
+        if broken is None:
+            raise
+        path, why = broken
+        raise ArgumentError(f"{path} can't be decoded ({why}); remove it or repair it") from None

@@ -1,0 +1,187 @@
+"""A contender's process, seen from the comparison: start it, ask it, end it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import suppress
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
+from typing import TypeVar
+
+import psutil
+
+from gpufeed.bench.contenders import Contender
+from gpufeed.bench.protocol import Answer, Close, Done, Failure, Open, Prepare, Probe, Probed, Request, RunEpoch
+from gpufeed.bench.results import Epoch
+from gpufeed.bench.workload import Workload
+from gpufeed.errors import ArgumentError, BenchmarkError, UnsupportedError
+
+__all__ = ["ContenderProcess", "ContenderRaisedError", "end_all"]
+
+_GRACE_S = 5.0  # to end by itself: workers ended, graphs dropped; DALI can't cancel a batch it has begun
+_LAST_WORDS = 4000  # bytes of a dead process's output that are searched for its last line
+
+_A = TypeVar("_A", bound=Answer)
+
+
+class ContenderRaisedError(BenchmarkError):
+    """A contender's own code raised while it was asked for an epoch; often one of the images is broken."""
+
+
+class ContenderProcess:
+    """Starts a contender in a fresh Python, in a session of its own so that Ctrl-C reaches only the comparison.
+
+    Every question blocks until it is answered; ``prepare`` is split in two so that several processes can import their
+    libraries at once. What the process prints goes to a temporary file and is shown only if it dies.
+
+    Raises:
+        ArgumentError: from any question, where a user's argument is wrong.
+        UnsupportedError: from any question, where the contender can't do exactly this workload.
+        BenchmarkError: from any question, naming the contender: it did unequal work, raised, or died.
+    """
+
+    def __init__(self, contender: Contender) -> None:
+        self.contender = contender
+        self._below: list[psutil.Process] = []
+        self._output = tempfile.TemporaryFile()  # noqa: SIM115  closed in end()
+        self._connection, theirs = Pipe()
+        their_lifeline, self._lifeline = os.pipe()
+        try:
+            self._process = _start(theirs, their_lifeline, self._output.fileno())
+        finally:
+            theirs.close()
+            os.close(their_lifeline)
+
+    @property
+    def name(self) -> str:
+        """The contender's name."""
+        return self.contender.name
+
+    @property
+    def pid(self) -> int:
+        """The process's id, the root of the contender's process tree."""
+        return self._process.pid
+
+    def begin_prepare(self, num_threads: int) -> None:
+        """Tell it to import its libraries, without waiting."""
+        self._send(Prepare(self.contender, num_threads))
+
+    def finish_prepare(self) -> None:
+        """Wait until it has."""
+        self._receive(Done)
+
+    def probe(self, transform: object, image_path: str, device: str) -> Probed:
+        """See :class:`~gpufeed.bench.protocol.Probe`."""
+        return self._ask(Probe(transform, image_path, device), Probed)
+
+    def open(self, workload: Workload) -> None:
+        """See :class:`~gpufeed.bench.protocol.Open`."""
+        self._ask(Open(workload), Done)
+
+    def run_epoch(self, *, with_pixels: bool = False) -> Epoch:
+        """See :class:`~gpufeed.bench.protocol.RunEpoch`."""
+        return self._ask(RunEpoch(with_pixels), Epoch)
+
+    def close(self) -> None:
+        """See :class:`~gpufeed.bench.protocol.Close`."""
+        self._ask(Close(), Done)
+
+    def _ask(self, request: Request, kind: type[_A]) -> _A:
+        self._send(request)
+        return self._receive(kind)
+
+    def _send(self, request: Request) -> None:
+        try:
+            self._connection.send(request)
+        except OSError as error:
+            raise self._died() from error
+
+    def _receive(self, kind: type[_A]) -> _A:
+        try:
+            answer: object = self._connection.recv()
+        except (EOFError, OSError) as error:
+            raise self._died() from error
+        if isinstance(answer, Failure):
+            raise self._error(answer)
+        if not isinstance(answer, kind):
+            raise BenchmarkError(f"{self.name} answered {answer!r} where {kind.__name__} was expected")
+        return answer
+
+    def _error(self, failure: Failure) -> Exception:
+        match failure.kind:
+            case "argument":
+                return ArgumentError(failure.message)
+            case "unsupported":
+                return UnsupportedError(failure.message)
+            case "unequal":
+                return BenchmarkError(f"{self.name} {failure.message}")
+            case "raised":
+                return ContenderRaisedError(f"{self.name} failed: {failure.message}")
+
+    def _died(self) -> BenchmarkError:
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(_GRACE_S)
+        code = self._process.returncode
+        how = f"signal {-code}" if code is not None and code < 0 else f"exit code {code}"
+        self._output.seek(0, os.SEEK_END)
+        self._output.seek(max(0, self._output.tell() - _LAST_WORDS))
+        lines = self._output.read().decode(errors="replace").split("\n")
+        last = next((line.strip() for line in reversed(lines) if line.strip()), "it printed nothing")
+        return BenchmarkError(f"{self.name}'s process ended with {how}; its last words: {last}")
+
+    def ask_to_end(self) -> None:
+        """Tell it to end, whatever it is doing, without waiting."""
+        if self._lifeline >= 0:
+            self._below = _descendants(self.pid)
+            self._connection.close()
+            os.close(self._lifeline)
+            self._lifeline = -1
+
+    def end(self, grace_s: float = _GRACE_S) -> None:
+        """End it and every process below it: politely, and after ``grace_s`` by force. [Unit: second]"""
+        self.ask_to_end()
+        try:
+            self._process.wait(grace_s)
+        except subprocess.TimeoutExpired:
+            self._below += _descendants(self.pid)
+            self._process.kill()
+            self._process.wait()
+        # Workers end when their parent tells them to; what is left after a kill can't be told any more.
+        _, left = psutil.wait_procs(self._below, timeout=0)
+        for process in left:
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
+        self._output.close()
+
+
+def _start(connection: Connection, lifeline: int, output: int) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-P", "-m", "gpufeed.bench.serve", str(connection.fileno()), str(lifeline)],
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=output,
+        pass_fds=(connection.fileno(), lifeline),
+        start_new_session=True,
+        # It sees the modules that this process sees, also when gpufeed was started from a checkout.
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)},
+    )
+
+
+def _descendants(pid: int) -> list[psutil.Process]:
+    try:
+        return psutil.Process(pid).children(recursive=True)
+    except psutil.NoSuchProcess:
+        return []
+
+
+def end_all(processes: list[ContenderProcess]) -> None:
+    """End all of them at the same time, and wait no longer than for the slowest."""
+    for process in processes:
+        process.ask_to_end()
+    deadline_s = time.monotonic() + _GRACE_S
+    for process in processes:
+        process.end(max(0.0, deadline_s - time.monotonic()))

@@ -1,0 +1,104 @@
+"""What a comparison asks of a contender's process, and what it answers. Plain data, pickled over a socket."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from gpufeed.bench.contenders import Contender
+from gpufeed.bench.results import Epoch
+from gpufeed.bench.workload import Workload
+
+__all__ = ["Answer", "Close", "Done", "Failure", "Open", "Prepare", "Probe", "Probed", "Request", "RunEpoch"]
+
+
+@dataclass(frozen=True, slots=True)
+class Prepare:
+    """Import the contender's libraries. Answered with :class:`Done`.
+
+    Attributes:
+        contender: who lives in this process.
+        num_threads: torch's own threads in it: the same thread budget as everywhere.
+    """
+
+    contender: Contender
+    num_threads: int
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """Find out what only torch knows. Answered with :class:`Probed`.
+
+    Attributes:
+        transform: see :class:`~gpufeed.bench.workload.Workload`.
+        image_path: an image to run the transform on.
+        device: ``"auto"``, ``"cpu"``, ``"cuda"`` or ``"cuda:N"``.
+    """
+
+    transform: object
+    image_path: str
+    device: str
+
+
+@dataclass(frozen=True, slots=True)
+class Probed:
+    """What a device and a transform turn out to be.
+
+    Attributes:
+        device: resolved, ``"cpu"`` or ``"cuda:N"``.
+        device_name: the GPU's model, empty for the CPU.
+        dtype: of the transform's output, torch's name without ``torch.``.
+        transform_text: the transform as it prints itself.
+        cuda_version: that torch was built for, empty without CUDA.
+    """
+
+    device: str
+    device_name: str
+    dtype: str
+    transform_text: str
+    cuda_version: str
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """Close what is open and enter the contender with this workload. Answered with :class:`Done`."""
+
+    workload: Workload
+
+
+@dataclass(frozen=True, slots=True)
+class RunEpoch:
+    """Run and check one epoch. Answered with an :class:`~gpufeed.bench.results.Epoch`.
+
+    Attributes:
+        with_pixels: also look at all pixels; for epochs whose time isn't used.
+    """
+
+    with_pixels: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Close:
+    """Leave the contender. Answered with :class:`Done`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """It is done."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """The answer to any request that failed.
+
+    Attributes:
+        kind: the user's argument is wrong; the contender can't do this workload; it did unequal work; it raised.
+        message: for ``"argument"`` and ``"unsupported"`` a sentence, else what follows the contender's name.
+    """
+
+    kind: Literal["argument", "unsupported", "unequal", "raised"]
+    message: str
+
+
+Request: TypeAlias = Prepare | Probe | Open | RunEpoch | Close
+Answer: TypeAlias = Done | Probed | Epoch | Failure

@@ -1,0 +1,259 @@
+"""What a comparison measured, raw and immutable, and its JSON form."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+from gpufeed.errors import ArgumentError
+
+__all__ = [
+    "SCHEMA",
+    "SCHEMA_VERSION",
+    "Comparison",
+    "ContenderResult",
+    "Epoch",
+    "LeftOut",
+    "Measurement",
+    "check_json_target",
+    "from_json",
+    "to_json",
+    "write_json",
+]
+
+SCHEMA = "gpufeed.compare"
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Epoch:
+    """One epoch of one contender, as its own process saw it.
+
+    Attributes:
+        elapsed_s: from ``iter()`` until the last batch was on the device and ready. [Unit: second]
+        first_batch_s: from ``iter()`` until the first batch was. [Unit: second]
+        cpu_s: user and system time of the contender's process and its children, on the host. [Unit: second]
+        num_samples: samples that arrived.
+        num_batches: batches that arrived.
+        target_sum: the sum of all targets that arrived.
+        dtype: of the images, torch's name without ``torch.``.
+        device: where the images were.
+        shape: of the first sample's image, (C, H, W).
+        mean: of all values of all images, where it was asked for.
+        std: their standard deviation, where it was asked for.
+    """
+
+    elapsed_s: float
+    first_batch_s: float
+    cpu_s: float
+    num_samples: int
+    num_batches: int
+    target_sum: int
+    dtype: str
+    device: str
+    shape: tuple[int, ...]
+    mean: float | None = None
+    std: float | None = None
+
+    @property
+    def images_per_s(self) -> float:
+        """Throughput. [Unit: image/second]"""
+        return self.num_samples / self.elapsed_s
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """A contender's epoch in a round.
+
+    Attributes:
+        round_index: which round, from 0; equal indices of two contenders were measured one after the other.
+        place: the contender's place in that round's order, from 0.
+        epoch: what was measured.
+    """
+
+    round_index: int
+    place: int
+    epoch: Epoch
+
+
+@dataclass(frozen=True, slots=True)
+class ContenderResult:
+    """Everything that was measured of one contender.
+
+    Attributes:
+        name: the contender's.
+        first_batch_s: from the first ``iter()`` in a fresh process to the first batch, libraries imported. [Unit: second]
+        warm_up: the discarded epoch before the first round.
+        peak_pss_bytes: the largest memory of its process and children in warm-up and rounds, pages shared between
+            processes counted in parts; ``None`` where the platform doesn't tell. [Unit: byte]
+        measurements: one per round, in order; fewer than the rounds where the run was interrupted.
+    """
+
+    name: str
+    first_batch_s: float
+    warm_up: Epoch
+    peak_pss_bytes: int | None
+    measurements: tuple[Measurement, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A contender that was asked for and isn't in the results, and why."""
+
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """One run of ``gpufeed compare``.
+
+    Attributes:
+        data: what was measured on, in words.
+        root: the image folder.
+        num_files: distinct image files in an epoch.
+        samples_per_round: samples in an epoch, which is a round.
+        transform: the transform's reference.
+        transform_text: the transform as it prints itself.
+        batch_size: samples per batch.
+        num_threads: threads or worker processes that a contender could keep busy.
+        device: where batches ended.
+        device_name: what it is called, such as the GPU's model; empty for the CPU.
+        dtype: of the images.
+        seed: of the choice of samples, the orders and the bootstrap.
+        baseline: the contender that ratios are taken to.
+        budget_s: what the user allowed. [Unit: second]
+        elapsed_s: what it took, the one-time making of data apart. [Unit: second]
+        interrupted: whether the user stopped it early.
+        contenders: the results.
+        left_out: who was not measured.
+        environment: versions and machine, see ``environment``.
+    """
+
+    data: str
+    root: str
+    num_files: int
+    samples_per_round: int
+    transform: str
+    transform_text: str
+    batch_size: int
+    num_threads: int
+    device: str
+    device_name: str
+    dtype: str
+    seed: int
+    baseline: str
+    budget_s: float
+    elapsed_s: float
+    interrupted: bool
+    contenders: tuple[ContenderResult, ...]
+    left_out: tuple[LeftOut, ...] = ()
+    environment: dict[str, Any] = field(default_factory=dict[str, Any])
+
+    @property
+    def num_rounds(self) -> int:
+        """Rounds that at least one contender finished."""
+        return max((len(result.measurements) for result in self.contenders), default=0)
+
+
+def to_json(comparison: Comparison) -> str:
+    """The comparison as JSON text, with the schema's name and version, ending in a newline."""
+    document = {"schema": SCHEMA, "schema_version": SCHEMA_VERSION, **asdict(comparison)}
+    return json.dumps(document, indent=2) + "\n"
+
+
+def from_json(text: str) -> Comparison:
+    """The comparison from :func:`to_json`'s text.
+
+    Raises:
+        ArgumentError: the text is no such JSON, or of another schema version.
+    """
+    document = _document(text)
+    if document is None:
+        raise ArgumentError("this is not a result of gpufeed compare")
+    if document["schema_version"] != SCHEMA_VERSION:
+        raise ArgumentError(
+            f"schema_version must be {SCHEMA_VERSION}, got {document['schema_version']!r}; "
+            "use the gpufeed version that wrote it"
+        )
+    values = {key: value for key, value in document.items() if key not in ("schema", "schema_version")}
+    values["contenders"] = tuple(_contender(value) for value in values["contenders"])
+    values["left_out"] = tuple(LeftOut(**value) for value in values["left_out"])
+    return Comparison(**values)
+
+
+def _document(text: str) -> dict[str, Any] | None:
+    try:
+        document: object = json.loads(text)
+    except ValueError:
+        return None
+    if not isinstance(document, dict):
+        return None
+    known = cast(dict[str, Any], document)
+    return known if known.get("schema") == SCHEMA and "schema_version" in known else None
+
+
+def _contender(value: dict[str, Any]) -> ContenderResult:
+    measurements = tuple(
+        Measurement(entry["round_index"], entry["place"], _epoch(entry["epoch"])) for entry in value["measurements"]
+    )
+    return ContenderResult(**{**value, "warm_up": _epoch(value["warm_up"]), "measurements": measurements})
+
+
+def _epoch(value: dict[str, Any]) -> Epoch:
+    return Epoch(**{**value, "shape": tuple(value["shape"])})
+
+
+def check_json_target(path: Path) -> None:
+    """Refuse a file that the result must not or can't be written to, before anything is measured.
+
+    Raises:
+        ArgumentError: ``path`` holds something other than an earlier result, or its folder can't be written to.
+    """
+    if path.is_dir():
+        raise ArgumentError(f"{path} is a folder; give --json a file name")
+    if not path.parent.is_dir():
+        raise ArgumentError(f"there is no folder {path.parent} to write {path.name} to; make it first")
+    if not os.access(path.parent, os.W_OK):
+        raise ArgumentError(f"the folder {path.parent} can't be written to; give --json another place")
+    if not path.exists():
+        return
+    try:
+        earlier = _document(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError):
+        earlier = None
+    if earlier is None:
+        raise ArgumentError(f"{path} exists and is not a result of gpufeed compare; give --json another name")
+
+
+def write_json(comparison: Comparison, path: Path) -> None:
+    """Write the comparison whole or not at all: under a temporary name first, then renamed.
+
+    Raises:
+        ArgumentError: see :func:`check_json_target`; or the disk is full or the like.
+    """
+    check_json_target(path)
+    temporary = None
+    try:
+        with tempfile.NamedTemporaryFile(
+            "w", encoding="utf-8", dir=path.parent, prefix=f".{path.name}.", suffix=".tmp", delete=False
+        ) as file:
+            temporary = Path(file.name)
+            file.write(to_json(comparison))
+        temporary.chmod(0o666 & ~_umask())  # a temporary file is private, a result is like any other file
+        temporary.replace(path)
+    except OSError as error:
+        raise ArgumentError(f"{path} can't be written ({error.strerror or error})") from error
+    finally:
+        if temporary is not None:
+            temporary.unlink(missing_ok=True)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

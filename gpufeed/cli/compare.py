@@ -1,0 +1,106 @@
+"""``gpufeed compare``: read the arguments, measure, show."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+import click
+
+from gpufeed.bench import synthetic
+from gpufeed.bench.contenders import contenders_named, default_names
+from gpufeed.bench.environment import usable_cores
+from gpufeed.bench.images import list_image_folder
+from gpufeed.bench.measure import Request, measure
+from gpufeed.bench.progress import reporter
+from gpufeed.bench.render import show
+from gpufeed.bench.results import Comparison, check_json_target, to_json, write_json
+from gpufeed.bench.transforms import BUILT_IN, check_reference
+from gpufeed.errors import ArgumentError
+
+__all__ = ["command"]
+
+_SHORTEST_BUDGET_S = 10.0  # importing torch in several processes takes most of it
+_DEVICES = click.types.StringParamType()
+_INTERRUPTED = 130  # 128 + SIGINT
+
+
+@click.command(name="compare")
+@click.argument("data", required=False)
+@click.option(
+    "--transform",
+    default="train",
+    show_default=True,
+    metavar="FILE.py:NAME",
+    help=f"A torchvision transform in a Python file, or {' or '.join(BUILT_IN)}: ImageNet's usual ones.",
+)
+@click.option("--batch-size", default=64, show_default=True, help="Samples per batch.")
+@click.option(
+    "--num-workers",
+    type=int,
+    help="torch's worker processes, and gpufeed's threads.  [default: the usable CPU cores]",
+)
+@click.option("--device", default="auto", show_default=True, help="Where batches end: auto, cpu, cuda or cuda:N.")
+@click.option(
+    "--contenders",
+    default=",".join(default_names()),
+    show_default=True,
+    metavar="A,B,…",
+    help="Who is measured; there is also dali-handwritten.",
+)
+@click.option("--budget", default=90.0, show_default=True, metavar="SECONDS", help="Wall time for the whole command.")
+@click.option("--json", "json_file", metavar="FILE", help="Also write every measurement there; - is stdout.")
+def command(
+    data: str | None,
+    transform: str,
+    batch_size: int,
+    num_workers: int | None,
+    device: str,
+    contenders: str,
+    budget: float,
+    json_file: str | None,
+) -> None:
+    """Measure gpufeed against torch's DataLoader on this machine.
+
+    DATA is an image folder with one sub-folder per class. Without it 512 images that resemble ImageNet's are made
+    once, in your cache folder, and used. Every contender gets the same samples, transform, threads and device;
+    rounds are interleaved, and each is checked for complete work.
+
+    When the budget is short, rounds become shorter (never fewer than 7), then torch-default, torch-tensor and
+    dali-handwritten are left out, in this order. Ctrl-C shows what has been measured so far.
+    """
+    started_s = time.monotonic()
+    check_reference(transform)
+    if batch_size < 1:
+        raise ArgumentError(f"--batch-size must be at least 1, got {batch_size}")
+    if num_workers is not None and num_workers < 1:
+        raise ArgumentError(f"--num-workers must be at least 1, got {num_workers}; torch-default has none in any case")
+    if not budget >= _SHORTEST_BUDGET_S:
+        raise ArgumentError(f"--budget must be at least {_SHORTEST_BUDGET_S:.0f} seconds, got {budget:g}")
+    _check_device(device)
+    chosen = contenders_named(contenders.split(","))
+    json_path = None if json_file in (None, "-") else Path(json_file)
+    if json_path is not None:
+        check_json_target(json_path)
+    with reporter() as progress:
+        if data is None:
+            root = synthetic.folder(progress)
+            started_s = time.monotonic()  # the one-time making of data isn't part of the budget
+        progress.budget(budget)
+        progress.say("reading the list of images")
+        files = list_image_folder(root if data is None else Path(data))
+        request = Request(
+            files=files,
+            data=synthetic.DESCRIPTION if data is None else data,
+            transform=transform,
+            contenders=chosen,
+            batch_size=batch_size,
+            num_threads=num_workers or usable_cores(),
+            device=device,
+            budget_s=budget,
+        )
+        comparison = measure(request, progress, started_s)
+    _deliver(comparison, json_file, json_path)
+    if comparison.interrupted:
+        sys.exit(_INTERRUPTED)

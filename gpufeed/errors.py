@@ -1,0 +1,73 @@
+"""Every error that gpufeed raises on purpose.
+
+::
+
+    GpufeedError
+    ├── ArgumentError (also ValueError)      an argument has a wrong value
+    ├── UnsupportedError (also TypeError)    gpufeed can't do this exactly, and says what to do instead
+    │   └── TranslationError                 a transform at a place of the Compose
+    ├── SampleError (also RuntimeError)      a sample could not be read or decoded
+    ├── FeedTimeoutError (also RuntimeError) a batch took longer than ``timeout``
+    └── BenchmarkError                       a measurement would not be fair or can't be made
+
+Messages hold the value, the rule and the next step. Where torch's ``DataLoader`` raises a certain class for the same
+mistake, ours is a subclass of it, so that existing ``except`` clauses go on working.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "ArgumentError",
+    "BenchmarkError",
+    "FeedTimeoutError",
+    "GpufeedError",
+    "SampleError",
+    "TranslationError",
+    "UnsupportedError",
+]
+
+
+class GpufeedError(Exception):
+    """The root of all errors that gpufeed raises on purpose."""
+
+
+class ArgumentError(GpufeedError, ValueError):
+    """An argument has a value outside its rule; the message states both."""
+
+
+class UnsupportedError(GpufeedError, TypeError):
+    """gpufeed can't do this exactly; the message says why and which choices are left."""
+
+
+class TranslationError(UnsupportedError):
+    """A transform can't be translated; the message names its place in the Compose and the way out."""
+
+
+class SampleError(GpufeedError, RuntimeError):
+    """A sample could not be read or decoded.
+
+    Attributes:
+        index: the sample's index in the dataset.
+        name: what names the sample for a person, for files the path.
+        cause: what went wrong, in words.
+    """
+
+    def __init__(self, index: int, name: str, cause: str) -> None:
+        super().__init__(index, name, cause)
+        self.index = index
+        self.name = name
+        self.cause = cause
+
+    def __str__(self) -> str:
+        return (
+            f"sample {self.index} ({self.name}) could not be loaded: {self.cause}. "
+            "Repair or remove the file; the loader stays usable."
+        )
+
+
+class FeedTimeoutError(GpufeedError, RuntimeError):
+    """A batch took longer than the loader's ``timeout``."""
+
+
+class BenchmarkError(GpufeedError):
+    """A measurement would not be fair, or can't be made at all."""

@@ -1,0 +1,91 @@
+"""Objects that a person names as ``FILE.py:NAME``: the file runs only when it is named, and its errors are shown."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import sys
+import traceback
+from pathlib import Path
+from types import ModuleType
+
+from gpufeed.errors import ArgumentError
+
+__all__ = ["load_object"]
+
+_NAMES_SHOWN = 12  # a list of names that is longer than two lines of a terminal helps nobody
+
+
+def load_object(reference: str) -> object:
+    """Run the Python file in ``reference`` and return what it calls ``NAME``.
+
+    The file runs as a module, not as ``__main__``, so a training script with the usual guard at its end can be
+    named. While it runs its folder is on ``sys.path``, as if it had been started as a script. Each call runs it anew.
+
+    Args:
+        reference: ``FILE.py:NAME``; ``FILE.py`` is absolute or relative to the current directory.
+
+    Raises:
+        ArgumentError: the form is wrong, the file is missing, it raises, or it has no such name.
+    """
+    file_part, colon, name = reference.rpartition(":")
+    if not colon or not file_part.endswith(".py") or not name.isidentifier():
+        raise ArgumentError(f"expected FILE.py:NAME, such as transforms.py:train, got {reference!r}")
+    path = Path(file_part).expanduser()
+    if not path.is_file():
+        raise ArgumentError(f"there is no file {file_part} (in {Path.cwd()}); give the path of an existing Python file")
+    module = _run(path.resolve())
+    if not hasattr(module, name):
+        raise ArgumentError(f"{file_part} has no name {name!r}; {_names(module)}")
+    return getattr(module, name)
+
+
+def _run(path: Path) -> ModuleType:
+    module_name = f"gpufeed_file_{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
+    spec = importlib.util.spec_from_file_location(module_name, path)
+    if spec is None or spec.loader is None:
+        raise ArgumentError(f"{path} can't be loaded as a Python module")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[module_name] = module  # dataclasses and pickle look a module up by its name
+    sys.path.insert(0, str(path.parent))
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        del sys.modules[module_name]
+        raise ArgumentError(f"{_place(path, error)}: {type(error).__name__}: {error}") from error
+    except SystemExit as error:
+        del sys.modules[module_name]
+        raise ArgumentError(
+            f"{path} ended Python (exit code {error.code!r}) while it was loaded; "
+            'put what it runs under `if __name__ == "__main__":`'
+        ) from error
+    finally:
+        sys.path.remove(str(path.parent))
+    return module
+
+
+def _place(path: Path, error: Exception) -> str:
+    if isinstance(error, SyntaxError) and error.filename == str(path):
+        return f"{path}, line {error.lineno}"
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
+    return f"{path}, line {lines[-1]}" if lines else f"{path}"
+
+
+def _names(module: ModuleType) -> str:
+    own = [
+        name
+        for name, value in vars(module).items()
+        if not name.startswith("_")
+        and not isinstance(value, ModuleType)
+        and getattr(value, "__module__", module.__name__) == module.__name__
+    ]
+    # An instance carries its class's module, so an object made in the file from an imported class is found here.
+    own += [
+        name
+        for name, value in vars(module).items()
+        if not name.startswith("_") and not isinstance(value, type | ModuleType) and callable(value) and name not in own
+    ]
+    if not own:
+        return "it defines no names"
+    shown = ", ".join(own[:_NAMES_SHOWN])
+    return f"it has {shown}" + (", …" if len(own) > _NAMES_SHOWN else "")

@@ -1,0 +1,213 @@
+"""Which op runs where on which device, and how equal its pixels are to torchvision's.
+
+`place` reads a Plan and says for each op the stage and whether the result is exact, bounded (by what) or refused. The
+executors follow it; ``explain`` shows it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from gpufeed.errors import UnsupportedError
+from gpufeed.plan import (
+    CenterCrop,
+    Convert,
+    Flip,
+    Normalize,
+    Op,
+    Plan,
+    RandomAreaCrop,
+    RandomCrop,
+    Resize,
+    ToDtype,
+    ToTensor,
+)
+from gpufeed.spec import ImageSpec, is_float_dtype
+
+__all__ = ["Device", "Exactness", "Placed", "Placement", "Stage", "place"]
+
+Device = Literal["cpu", "cuda"]
+Stage = Literal["decode", "graph", "tail"]
+"""``decode``: part of DALI's decoding (only the window is decoded); ``graph``: another DALI operator; ``tail``: torch."""
+
+WINDOWS = (RandomAreaCrop, RandomCrop, CenterCrop)
+"""Ops that only take a window of the image, and so can be part of decoding it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exactness:
+    """How equal an op's pixels are to torchvision's, on torchvision's own input.
+
+    Attributes:
+        kind: ``exact``: equal bit for bit; ``bounded``: as ``detail`` says; ``refused``: not done, for the reason there.
+        detail: the bound in words (differences in 1/255), or the reason and the way out; empty where exact.
+    """
+
+    kind: Literal["exact", "bounded", "refused"]
+    detail: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.detail}" if self.detail else self.kind
+
+
+EXACT = Exactness("exact")
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """One op of a plan on a device."""
+
+    op: Op
+    input: ImageSpec
+    output: ImageSpec
+    stage: Stage
+    exactness: Exactness
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """A plan on a device.
+
+    Attributes:
+        plan: the plan, unfused; parameters are drawn for it.
+        device: where the result lies.
+        placed: one entry per op.
+        decoded: how many leading ops the decoder does, by decoding a window.
+        resized: how many ops, those included, DALI's graph does (CUDA only; equal to ``decoded`` on the CPU).
+        uniform: position of the first op whose input has the same size in every sample from there on; ``len(plan.ops)``
+            if only the output is known to be uniform, ``None`` if not even that: from there the tail works on batches.
+        final: position of the op that makes the output's dtype, after which nothing but `Normalize`, `Flip` and `Convert`
+            follows: it writes straight into the batch. ``None`` where there is no such op.
+    """
+
+    plan: Plan
+    device: Device
+    placed: tuple[Placed, ...]
+    decoded: int
+    resized: int
+    uniform: int | None
+    final: int | None
+
+    def refusals(self) -> tuple[Placed, ...]:
+        """The ops that this device can't do exactly or within a bound."""
+        return tuple(placed for placed in self.placed if placed.exactness.kind == "refused")
+
+    def require(self) -> Placement:
+        """Itself, if no op is refused.
+
+        Raises:
+            UnsupportedError: naming each refused op, why, and the way out.
+        """
+        refusals = self.refusals()
+        if refusals:
+            reasons = "; ".join(f"{placed.op}: {placed.exactness.detail}" for placed in refusals)
+            raise UnsupportedError(f"the plan can't run on {self.device}: {reasons}")
+        return self
+
+
+def place(plan: Plan, device: Device, *, fuse: bool = True) -> Placement:
+    """Say where each op of ``plan`` runs on ``device``.
+
+    Args:
+        plan: what to do.
+        device: ``"cpu"`` or ``"cuda"``; no device is touched.
+        fuse: ``False`` decodes whole images and fuses nothing: slower, and equal bit for bit on the CPU (tests).
+    """
+    specs = list(plan.specs())
+    decoded = _leading_windows(plan) if fuse else 0
+    resized = decoded
+    if device == "cuda" and decoded < len(plan.ops) and _dali_resizes(plan.ops[decoded], specs[decoded]):
+        resized = decoded + 1
+    placed: list[Placed] = []
+    for position, op in enumerate(plan.ops):
+        stage: Stage = "decode" if position < decoded else "graph" if position < resized else "tail"
+        exactness = _exactness(op, specs[position], device, stage)
+        placed.append(Placed(op, specs[position], specs[position + 1], stage, exactness))
+    return Placement(
+        plan=plan,
+        device=device,
+        placed=tuple(placed),
+        decoded=decoded,
+        resized=resized,
+        uniform=_uniform_from(specs, resized) if fuse else _uniform_from(specs, len(plan.ops)),
+        final=_final_op(plan, specs, resized) if fuse else None,
+    )
+
+
+def _leading_windows(plan: Plan) -> int:
+    """How many leading ops only take windows; windows of windows are one window."""
+    count = 0
+    for op in plan.ops:
+        if not isinstance(op, WINDOWS):
+            break
+        count += 1
+    return count
+
+
+def _uniform_from(specs: list[ImageSpec], first: int) -> int | None:
+    """The first position from ``first`` on where the size is known and stays known."""
+    position = len(specs)
+    while position > first and specs[position - 1].size_hw is not None:
+        position -= 1
+    return position if position < len(specs) else None
+
+
+def _final_op(plan: Plan, specs: list[ImageSpec], first: int) -> int | None:
+    """The op that makes the output's float dtype, if what follows can be done in place in the batch."""
+    output = specs[-1]
+    if not is_float_dtype(output.dtype):
+        return None
+    for position in range(len(plan.ops) - 1, first - 1, -1):
+        op = plan.ops[position]
+        if isinstance(op, (ToTensor, ToDtype)):
+            known = specs[position].size_hw is not None and specs[position].size_hw == output.size_hw
+            scales_uint8 = specs[position].dtype == "uint8" and output.dtype == "float32"
+            return position if known and scales_uint8 else None
+        if not isinstance(op, (Normalize, Flip, Convert)):
+            return None
+    return None
+
+
+def _dali_resizes(op: Op, spec: ImageSpec) -> bool:
+    """Whether DALI's CUDA resize is what we want for ``op``: the `pil` domain's filters of Pillow."""
+    return isinstance(op, Resize) and spec.container == "pil" and op.interpolation in _DALI_FILTERS
+
+
+_DALI_FILTERS = ("bilinear", "bicubic", "lanczos")
+
+_CPU_PIL_RESIZE = {
+    "nearest": EXACT,
+    "nearest-exact": EXACT,
+    "bilinear": Exactness("bounded", "at most 2/255, mean at most 0.3/255 (torch's uint8 kernel against Pillow's)"),
+    "bicubic": Exactness("bounded", "at most 16/255, within 2/255 for 99.99 % of values (torch's uint8 kernel)"),
+    "box": EXACT,
+    "hamming": EXACT,
+    "lanczos": EXACT,
+}
+_CUDA_PIL_RESIZE = {
+    "nearest": EXACT,
+    "nearest-exact": EXACT,
+    "bilinear": Exactness("bounded", "expected: 1/255 inside, up to 19/255 in the outermost pixel (DALI); not measured"),
+    "bicubic": Exactness("bounded", "expected: 18/255 (DALI); not measured"),
+    "lanczos": Exactness("bounded", "expected: DALI's lanczos; not measured"),
+    "box": Exactness("refused", "DALI has no box filter; use device='cpu' or another interpolation"),
+    "hamming": Exactness("refused", "DALI has no hamming filter; use device='cpu' or another interpolation"),
+}
+_CUDA_TENSOR_RESIZE = Exactness("bounded", "expected: 1/255 (torch resizes in float on CUDA); not measured")
+_NORMALIZE_CUDA = Exactness("bounded", "expected: within 1e-6 of the CPU's result; not measured")
+
+
+def _exactness(op: Op, spec: ImageSpec, device: Device, stage: Stage) -> Exactness:
+    if isinstance(op, Resize):
+        if spec.container == "pil":
+            table = _CPU_PIL_RESIZE if device == "cpu" else _CUDA_PIL_RESIZE
+            return table[op.interpolation]
+        if device == "cuda":
+            if op.interpolation == "lanczos":
+                return Exactness("refused", "torch resizes by lanczos on the CPU only; use device='cpu' or bicubic")
+            return _CUDA_TENSOR_RESIZE
+        return EXACT
+    if device == "cuda" and isinstance(op, (Normalize, ToDtype, ToTensor)) and is_float_dtype(spec.dtype):
+        return _NORMALIZE_CUDA
+    return EXACT

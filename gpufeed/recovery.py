@@ -1,0 +1,129 @@
+"""When a batch fails: find the sample that is to blame, and say why in words.
+
+DALI names the file only where it is missing or empty. The batch is therefore read again, sample by sample, in a graph of
+its own, so that the batches in flight are not disturbed. Draws are keyed by sample, so what is read again is the same.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpufeed.draws import Draws
+from gpufeed.errors import SampleError
+from gpufeed.graph.decoding import DecodeGraph
+from gpufeed.graph.formats import describe_format, refused_formats
+from gpufeed.graph.reading import HEADER_BYTES, Encoded, ReadGraph
+from gpufeed.graph.windows import Region, compose_windows
+from gpufeed.parameters import BatchParameters, OpParameters, draw_parameters
+from gpufeed.placement import Placement
+from gpufeed.sources.base import Paths, Source
+
+__all__ = ["Prepared", "prepare", "reread"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Prepared:
+    """A batch that is read and drawn.
+
+    Attributes:
+        encoded: the bytes.
+        parameters: of the whole plan.
+        region: what to decode.
+    """
+
+    encoded: Encoded
+    parameters: BatchParameters
+    region: Region
+
+
+def prepare(
+    graph: ReadGraph, source: Source, indices: Sequence[int], draws: Draws, placement: Placement
+) -> Prepared:
+    """Stages 1 and 2 of a batch.
+
+    Raises:
+        SampleError: for the first sample that gpufeed refuses by its format or size.
+        RuntimeError: DALI's, where a file can't be read; `reread` finds out which.
+    """
+    encoded = graph.read(source.read(indices))
+    parameters = draw_parameters(placement.plan, encoded.sizes_hw, draws)
+    refused = {**parameters.refused, **refused_formats(encoded)}
+    if refused:
+        row = min(refused)
+        raise SampleError(indices[row], source.name_of(indices[row]), refused[row])
+    windows = [value for value in parameters.values[: placement.decoded] if value is not None]
+    return Prepared(encoded, parameters, compose_windows(encoded.sizes_hw, windows))
+
+
+def reread(
+    source: Source, indices: Sequence[int], draws: Draws, placement: Placement, apply_exif: bool
+) -> tuple[list[NDArray[np.uint8]], Prepared]:
+    """Stages 1 to 3 of a failed batch on the host, sample by sample.
+
+    Returns:
+        The decoded windows, each (H, W, 3) uint8, and the batch's parameters, if all samples are fine this time (a network
+        file system may have failed for a moment). ``Prepared.encoded`` is the last sample's.
+
+    Raises:
+        SampleError: for the first bad sample of the batch.
+    """
+    read, decode = ReadGraph(1, 1, apply_exif), DecodeGraph(1, 1, apply_exif)
+    pixels: list[NDArray[np.uint8]] = []
+    parts: list[Prepared] = []
+    for row, index in enumerate(indices):
+        try:
+            part = prepare(read, source, [index], draws.take([row]), placement)
+            decode.schedule(part.encoded, part.region.windows)
+            pixels += decode.result()
+        except RuntimeError as error:
+            if isinstance(error, SampleError):
+                raise
+            paths = source.read([index])
+            raise SampleError(index, source.name_of(index), _cause(paths, error)) from error
+        parts.append(part)
+    return pixels, _joined(parts)
+
+
+def _joined(parts: Sequence[Prepared]) -> Prepared:
+    def join(values: Sequence[OpParameters]) -> OpParameters:
+        arrays = [value for value in values if value is not None]
+        return np.concatenate(arrays) if arrays else None
+
+    parameters = BatchParameters(
+        tuple(join(values) for values in zip(*(part.parameters.values for part in parts), strict=True)),
+        tuple(np.concatenate(sizes) for sizes in zip(*(part.parameters.sizes_hw for part in parts), strict=True)),
+        {},
+    )
+    outer = {row: part.region.outer[0] for row, part in enumerate(parts) if part.region.outer}
+    region = Region(np.concatenate([part.region.windows for part in parts]), outer)
+    return Prepared(parts[-1].encoded, parameters, region)
+
+
+def _cause(paths: Paths, error: RuntimeError) -> str:
+    """Why DALI could not read or decode one file, in words."""
+    name = os.fsdecode(paths.matrix[0].tobytes().rstrip(b"\0"))
+    try:
+        with open(name, "rb") as file:
+            header = file.read(HEADER_BYTES)
+    except OSError as os_error:
+        return os_error.strerror or str(os_error)
+    if not header:
+        return "the file is empty"
+    kind = describe_format(header)
+    if kind is None:
+        return f"it is no image that DALI knows: it begins with {header[:12]!r}"
+    if kind in ("GIF", "AVIF", "HEIF or a video"):
+        return f"it is {kind}, whatever its name says, and DALI doesn't decode that; convert it to JPEG, PNG or WebP"
+    return f"it is damaged or cut short: DALI can't decode this {kind} ({_dali_reason(error)})"
+
+
+def _dali_reason(error: RuntimeError) -> str:
+    """The line of DALI's message that says what failed."""
+    lines = [line.strip() for line in str(error).splitlines()]
+    after = lines[lines.index("encountered:") + 1 :] if "encountered:" in lines else lines
+    return next((line for line in after if line and not line.startswith("C++")), type(error).__name__).rstrip(" :.")

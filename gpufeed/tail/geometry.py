@@ -1,0 +1,91 @@
+"""Windows, borders and mirrors: moved pixels, never computed ones."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torchvision.transforms import functional as functional_v1
+from torchvision.transforms.v2 import functional as functional_v2
+
+from gpufeed.plan import Flip, Pad
+from gpufeed.spec import ImageSpec
+
+__all__ = ["crop", "flip_", "pad"]
+
+
+def crop(image: torch.Tensor, window: NDArray[np.int64]) -> torch.Tensor:
+    """Take a window, with zeros where it reaches beyond the image.
+
+    Args:
+        image: (N, C, H, W).
+        window: (4,) top, left, height, width in pixels.
+
+    Returns:
+        (N, C, height, width); a view of ``image`` where the window lies inside.
+    """
+    top, left, height, width = (int(value) for value in window)
+    image_height, image_width = image.shape[-2:]
+    inner = image[..., max(top, 0) : max(top + height, 0), max(left, 0) : max(left + width, 0)]
+    if inner.shape[-2] == height and inner.shape[-1] == width:
+        return inner
+    out = image.new_zeros((*image.shape[:-2], height, width))
+    if inner.numel():
+        row, column = max(-top, 0), max(-left, 0)
+        out[..., row : row + inner.shape[-2], column : column + inner.shape[-1]] = inner
+    return out
+
+
+def pad(image: torch.Tensor, op: Pad, spec: ImageSpec, padding: NDArray[np.int64]) -> torch.Tensor:
+    """Add a border.
+
+    Args:
+        image: (N, C, H, W).
+        op: fill and mode.
+        spec: the input's.
+        padding: (4,) left, top, right, bottom in pixels; negative values crop.
+    """
+    left, top, right, bottom = (int(value) for value in padding)
+    if spec.container != "pil":
+        fill = list(op.fill) if len(op.fill) > 1 else op.fill[0]
+        return cast(Any, functional_v2).pad(image, [left, top, right, bottom], fill=fill, padding_mode=op.mode)
+    if op.mode == "constant":
+        return _pad_constant(image, op.fill, left, top, right, bottom)
+    # NumPy's own modes are what torchvision applies to PIL images; here they move indices instead of pixels.
+    rows = _padded_index(image.shape[-2], top, bottom, op.mode)
+    columns = _padded_index(image.shape[-1], left, right, op.mode)
+    device = image.device
+    return image.index_select(-2, torch.from_numpy(rows).to(device)).index_select(-1, torch.from_numpy(columns).to(device))
+
+
+def _padded_index(length: int, before: int, after: int, mode: str) -> NDArray[np.int64]:
+    index = np.arange(max(-before, 0), length - max(-after, 0))
+    return np.pad(index, (max(before, 0), max(after, 0)), mode=cast(Any, mode))
+
+
+def _pad_constant(
+    image: torch.Tensor, fill: tuple[float, ...], left: int, top: int, right: int, bottom: int
+) -> torch.Tensor:
+    channels, height, width = image.shape[-3:]
+    out = image.new_empty((image.shape[0], channels, top + height + bottom, left + width + right))
+    values = torch.tensor(fill, device=image.device).to(image.dtype).expand(channels)
+    out.copy_(values.view(1, channels, 1, 1).expand_as(out))
+    inner = image[..., max(-top, 0) : height - max(-bottom, 0), max(-left, 0) : width - max(-right, 0)]
+    row, column = max(top, 0), max(left, 0)
+    out[..., row : row + inner.shape[-2], column : column + inner.shape[-1]] = inner
+    return out
+
+
+def flip_(images: torch.Tensor, op: Flip, applied: NDArray[np.bool_]) -> None:
+    """Mirror some images of a batch in place.
+
+    Args:
+        images: (N, C, H, W), changed.
+        op: which axis.
+        applied: (N,) which samples.
+    """
+    dim = -1 if op.axis == "horizontal" else -2
+    for row in np.flatnonzero(applied):
+        images[row].copy_(images[row].flip(dim))

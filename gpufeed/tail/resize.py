@@ -1,0 +1,105 @@
+"""Resampling: Pillow's results in the `pil` domain, torchvision's own kernels in the tensor domains."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from PIL import Image
+from torchvision.transforms import InterpolationMode
+from torchvision.transforms import functional as functional_v1
+from torchvision.transforms.v2 import functional as functional_v2
+
+from gpufeed.plan import Resize
+from gpufeed.spec import ImageSpec
+
+__all__ = ["resize", "resize_into"]
+
+_PILLOW_FILTERS = {
+    "box": Image.Resampling.BOX,
+    "hamming": Image.Resampling.HAMMING,
+    "lanczos": Image.Resampling.LANCZOS,
+}
+# The kernels behind torch.nn.functional.interpolate(antialias=True); called directly because they take `out=`, which
+# saves one copy of each image. The public function is the fallback for a torch without them.
+_OUT_KERNELS: dict[str, Any] = {
+    "bilinear": getattr(torch.ops.aten, "_upsample_bilinear2d_aa", None),
+    "bicubic": getattr(torch.ops.aten, "_upsample_bicubic2d_aa", None),
+}
+
+
+def resize(image: torch.Tensor, op: Resize, spec: ImageSpec, size_hw: tuple[int, int]) -> torch.Tensor:
+    """Resample a batch of one size.
+
+    Args:
+        image: (N, C, H, W) in the domain of ``spec``.
+        op: what is asked for.
+        spec: the input's; it decides whose pixels these are.
+        size_hw: output height and width in pixels.
+
+    Returns:
+        (N, C, *size_hw), the same dtype and device; the input itself where the size doesn't change, as in torchvision.
+    """
+    if (image.shape[-2], image.shape[-1]) == size_hw:
+        return image
+    if spec.container == "pil":
+        return _resize_pil(image, op, size_hw)
+    functional = functional_v1 if op.api == "v1" else functional_v2
+    mode = InterpolationMode(op.interpolation)
+    return cast(Any, functional).resize(image, list(size_hw), interpolation=mode, antialias=op.antialias)
+
+
+def _resize_pil(image: torch.Tensor, op: Resize, size_hw: tuple[int, int]) -> torch.Tensor:
+    if op.interpolation in ("nearest", "nearest-exact"):
+        return _nearest_pil(image, size_hw)
+    if op.interpolation in _PILLOW_FILTERS:
+        return _through_pillow(image, _PILLOW_FILTERS[op.interpolation], size_hw)
+    if image.device.type == "cpu":
+        return torch.nn.functional.interpolate(image, size=size_hw, mode=op.interpolation, antialias=True)
+    resized = torch.nn.functional.interpolate(image.float(), size=size_hw, mode=op.interpolation, antialias=True)
+    return resized.round_().clamp_(0, 255).to(torch.uint8)
+
+
+def resize_into(out: torch.Tensor, image: torch.Tensor, op: Resize, spec: ImageSpec) -> None:
+    """Resample one image straight into its place.
+
+    Args:
+        out: (1, C, h, w), written; for the quick way channels last in memory, as ``image``.
+        image: (1, C, H, W).
+        op: what is asked for.
+        spec: the input's.
+    """
+    size_hw = (out.shape[-2], out.shape[-1])
+    kernel = _OUT_KERNELS.get(op.interpolation)
+    quick = spec.container == "pil" and image.device.type == "cpu" and kernel is not None
+    if quick and (image.shape[-2], image.shape[-1]) != size_hw:
+        kernel.out(image, size_hw, False, None, None, out=out)
+    else:
+        out.copy_(resize(image, op, spec, size_hw))
+
+
+def _nearest_pil(image: torch.Tensor, size_hw: tuple[int, int]) -> torch.Tensor:
+    """Pillow's NEAREST: it steps through the source in float64, half a pixel in, and truncates (libImaging, Geometry.c)."""
+    rows = torch.from_numpy(_nearest_index(image.shape[-2], size_hw[0])).to(image.device)
+    columns = torch.from_numpy(_nearest_index(image.shape[-1], size_hw[1])).to(image.device)
+    return image.index_select(-2, rows).index_select(-1, columns)
+
+
+def _nearest_index(source: int, target: int) -> NDArray[np.int64]:
+    step = source / target
+    steps = np.full(target, step)
+    steps[0] = step * 0.5
+    return np.minimum(np.add.accumulate(steps).astype(np.int64), source - 1)
+
+
+def _through_pillow(image: torch.Tensor, resample: Image.Resampling, size_hw: tuple[int, int]) -> torch.Tensor:
+    """Filters that torch lacks: Pillow itself, image by image, on the host."""
+    out = torch.empty((image.shape[0], *size_hw, image.shape[1]), dtype=torch.uint8)
+    for number, one in enumerate(image):
+        pixels = np.ascontiguousarray(one.permute(1, 2, 0).numpy())
+        pillow = Image.fromarray(pixels if pixels.shape[2] == 3 else pixels[:, :, 0])
+        resized = np.array(pillow.resize((size_hw[1], size_hw[0]), resample))
+        out[number] = torch.from_numpy(resized.reshape(*size_hw, -1))
+    return out.permute(0, 3, 1, 2)

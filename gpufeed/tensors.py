@@ -1,0 +1,97 @@
+"""Memory of batches: torch's, owned by the caller, and the way there from DALI's."""
+
+from __future__ import annotations
+
+import math
+import threading
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+__all__ = ["BatchMemory", "map_tensors", "to_device"]
+
+_ALIGNMENT = 64
+"""Bytes; what torch's own CPU allocator gives."""
+
+
+class BatchMemory:
+    """Host memory for batches, used again once nothing refers to it any more.
+
+    Fresh memory costs a page fault for every 4 KiB, about a quarter of a batch's whole CPU time. A tensor from `take`
+    belongs to the caller like any other: its memory returns here only when the tensor and all its views are gone.
+
+    Args:
+        keep: most buffers kept for use again.
+    """
+
+    def __init__(self, keep: int = 4) -> None:
+        self._keep = keep
+        self._free: list[NDArray[np.uint8]] = []
+        self._lock = threading.RLock()  # a collection may give memory back while this thread takes some
+
+    def take(self, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
+        """An uninitialised contiguous CPU tensor."""
+        size = math.prod(shape) * dtype.itemsize
+        if size == 0:
+            return torch.empty(shape, dtype=dtype)
+        block = self._pop(size)
+        # The view is what torch holds on to; when it dies, no tensor is left on this memory.
+        view = block[:size].view()
+        weakref.finalize(view, self._give_back, block).atexit = False
+        return torch.from_numpy(view).view(dtype).view(shape)
+
+    def _pop(self, size: int) -> NDArray[np.uint8]:
+        with self._lock:
+            for position, block in enumerate(self._free):
+                if size <= len(block) <= 2 * size:
+                    return self._free.pop(position)
+        raw = np.empty(size + _ALIGNMENT, dtype=np.uint8)
+        start = -raw.ctypes.data % _ALIGNMENT
+        return raw[start : start + size]
+
+    def _give_back(self, block: NDArray[np.uint8]) -> None:
+        with self._lock:
+            self._free.append(block)
+            del self._free[: -self._keep]
+
+
+def map_tensors(value: object, function: Callable[[torch.Tensor], torch.Tensor]) -> object:
+    """``value`` with ``function`` applied to every tensor in it.
+
+    Walks what torch's own pinning walks: mappings, named tuples, tuples and other sequences, of their own types where
+    those can be made from their items; everything else passes untouched.
+    """
+    if isinstance(value, torch.Tensor):
+        return function(value)
+    if isinstance(value, (str, bytes)):
+        return value
+    if isinstance(value, Mapping):
+        mapping = cast("Mapping[Any, object]", value)
+        items = {key: map_tensors(item, function) for key, item in mapping.items()}
+        try:
+            return cast(Any, type(mapping))(items)
+        except TypeError:  # a mapping that isn't made from another one, as a defaultdict
+            return items
+    if isinstance(value, tuple):
+        entries = [map_tensors(item, function) for item in cast("tuple[object, ...]", value)]
+        if hasattr(value, "_fields"):
+            return cast(Any, type(value))(*entries)
+        return tuple(entries)
+    if isinstance(value, Sequence):
+        entries = [map_tensors(item, function) for item in cast("Sequence[object]", value)]
+        try:
+            return cast(Any, type(value))(entries)
+        except TypeError:  # a sequence that isn't made from a list, as a range
+            return entries
+    return value
+
+
+def to_device(value: object, device: torch.device) -> object:
+    """``value`` with every tensor in it on ``device``; returned as it is where the device is the CPU."""
+    if device.type == "cpu":
+        return value
+    return map_tensors(value, lambda tensor: tensor.to(device, non_blocking=True))

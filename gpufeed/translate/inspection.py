@@ -1,0 +1,118 @@
+"""Looking at a transform object: its name, its own attributes, its hooks."""
+
+from __future__ import annotations
+
+import functools
+import importlib.metadata
+import textwrap
+import types
+from collections.abc import Mapping
+from typing import Any, cast
+
+import torchvision
+from torch import nn
+
+from gpufeed.errors import UnsupportedError
+
+__all__ = ["check_attributes", "class_name", "object_name", "short_repr"]
+
+_BOOKKEEPING = frozenset(vars(nn.Module()))
+"""What every ``nn.Module`` carries; ``training`` is among it, which torchvision's transforms ignore."""
+
+_CONTENT = ("_modules", "_parameters", "_buffers")
+"""The parts of that bookkeeping in which an attribute may stand instead of in ``vars``."""
+
+_HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks")
+
+_PUBLIC_MODULES = (
+    ("torchvision.transforms.v2.", "torchvision.transforms.v2."),
+    ("torchvision.transforms.", "torchvision.transforms."),
+    ("torch.nn.modules.", "torch.nn."),
+)
+"""Where the classes of private modules are imported from."""
+
+_FUNCTIONS = (
+    types.FunctionType,
+    types.BuiltinFunctionType,
+    types.MethodType,
+    functools.partial,
+)
+
+_REPR_WIDTH = 100
+
+
+def class_name(transform_class: type[object]) -> str:
+    """The class with the module from which people import it."""
+    for private, public in _PUBLIC_MODULES:
+        if f"{transform_class.__module__}.".startswith(private):
+            return public + transform_class.__qualname__
+    return f"{transform_class.__module__}.{transform_class.__qualname__}"
+
+
+def object_name(transform: object) -> str:
+    """What to call an object in a message: the function itself, or the class."""
+    if isinstance(transform, functools.partial):
+        return f"functools.partial of {object_name(cast(Any, transform).func)}"
+    if isinstance(transform, _FUNCTIONS):
+        function = cast(Any, transform)
+        name = function.__qualname__
+        return f"a lambda in {function.__module__}" if name.endswith("<lambda>") else f"{function.__module__}.{name}"
+    if isinstance(transform, type):
+        return f"the class {class_name(cast(type[object], transform))}"
+    return class_name(type(transform))
+
+
+def is_function(transform: object) -> bool:
+    """Whether it is a function, and so can't be looked into."""
+    return isinstance(transform, _FUNCTIONS)
+
+
+def short_repr(transform: object) -> str:
+    """``repr`` in one line; the class where an edited attribute makes torchvision's own ``__repr__`` fail."""
+    try:
+        text = repr(transform)
+    except (AttributeError, TypeError, ValueError):
+        text = f"{type(transform).__qualname__}(...)"
+    return textwrap.shorten(text, _REPR_WIDTH, placeholder=" ...")
+
+
+def check_attributes(transform: object, reads: frozenset[str], carries_nothing: Mapping[str, str]) -> None:
+    """Refuse hooks, and attributes that are neither read nor known to carry nothing, or that are missing.
+
+    Args:
+        transform: the object.
+        reads: names that its rule reads.
+        carries_nothing: names that never change a pixel.
+    """
+    held = cast(dict[str, Any], vars(transform))
+    names = set(held)
+    if isinstance(transform, nn.Module):
+        names -= _BOOKKEEPING
+        names.update(*(held[part] for part in _CONTENT))
+        for hooks in _HOOKS:
+            if held[hooks]:
+                kind = hooks.strip("_").replace("_", " ").removesuffix("s")
+                raise UnsupportedError(
+                    f"it has a {kind} registered, which may change the image and can't be read; remove the hook"
+                )
+    unknown = sorted(names - reads - carries_nothing.keys())
+    if unknown:
+        raise UnsupportedError(
+            f"it has the attribute{'s' if len(unknown) > 1 else ''} {', '.join(unknown)}, which gpufeed "
+            f"{_version('gpufeed')} doesn't know on {class_name(type(transform))} of torchvision "
+            f"{torchvision.__version__}; delete what was added to the object, or take versions of gpufeed and torchvision "
+            "that fit"
+        )
+    missing = sorted(name for name in reads if not hasattr(transform, name))
+    if missing:
+        raise UnsupportedError(
+            f"it lacks the attribute{'s' if len(missing) > 1 else ''} {', '.join(missing)} that "
+            f"{class_name(type(transform))} has in torchvision {torchvision.__version__}; make a new one with this version"
+        )
+
+
+def _version(distribution: str) -> str:
+    try:
+        return importlib.metadata.version(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return "(not installed)"

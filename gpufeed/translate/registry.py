@@ -1,0 +1,72 @@
+"""Which rule an object has, and what to say where it has none."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from gpufeed.errors import UnsupportedError
+from gpufeed.plan import Op
+from gpufeed.spec import ImageSpec
+from gpufeed.translate import colour, conversion, crops, flips, resizing
+from gpufeed.translate.inspection import check_attributes, class_name, is_function, object_name
+from gpufeed.translate.rule import Rule
+
+__all__ = ["RULES", "rule_for", "transform_ops"]
+
+RULES: Mapping[type[object], Rule] = MappingProxyType(
+    {
+        rule.transform_class: rule
+        for rule in itertools.chain(resizing.RULES, crops.RULES, flips.RULES, colour.RULES, conversion.RULES)
+    }
+)
+"""The rule of each class, for objects of exactly that class."""
+
+_WAYS_OUT = "apply it to the batches that the loader yields, or keep torch's DataLoader for this dataset"
+
+
+def rule_for(transform: object) -> Rule:
+    """The rule of an object's class.
+
+    Raises:
+        UnsupportedError: it has none; the message says what the object is, why that is refused, and the way out.
+    """
+    rule = RULES.get(type(transform))
+    if rule is not None:
+        return rule
+    if is_function(transform):
+        raise UnsupportedError(
+            "a function can't be looked into; write it with the classes of torchvision.transforms.v2, " + _WAYS_OUT
+        )
+    if isinstance(transform, type) or not callable(transform):
+        raise UnsupportedError("it is no transform: torchvision can't call it with an image and get one; remove it")
+    for known in RULES:
+        if isinstance(transform, known):
+            raise UnsupportedError(
+                f"a subclass of {class_name(known)} may override anything; use {class_name(known)} itself, {_WAYS_OUT}"
+            )
+    if object_name(transform).startswith("torchvision."):
+        raise UnsupportedError(f"this class of torchvision isn't translated; {_WAYS_OUT}")
+    raise UnsupportedError(
+        "the class isn't torchvision's, so what it does isn't known; write it with the classes of "
+        "torchvision.transforms.v2, " + _WAYS_OUT
+    )
+
+
+def transform_ops(transform: object, spec: ImageSpec) -> tuple[tuple[Op, ...], ImageSpec]:
+    """What one leaf becomes for an image of ``spec``, and what comes out of it.
+
+    Raises:
+        UnsupportedError: with the reason and the way out.
+    """
+    rule = rule_for(transform)
+    check_attributes(transform, rule.reads, rule.carries_nothing)
+    attributes = {name: getattr(transform, name) for name in rule.reads}
+    try:
+        ops = rule.ops(attributes, spec, rule.api)
+        for op in ops:
+            spec = op.out_spec(spec)
+    except ValueError as error:  # a value that an op refuses for itself
+        raise UnsupportedError(f"{error}; give {class_name(rule.transform_class)} another value") from error
+    return ops, spec
