@@ -23,6 +23,7 @@ __all__ = ["Feed", "Images", "Job", "Stages"]
 Images = torch.Tensor | list[torch.Tensor]
 """A batch (B, C, H, W), or, where sizes differ, B tensors (C, H, W)."""
 
+
 @dataclass(slots=True, eq=False)
 class Job:
     """One batch on its way.
@@ -33,6 +34,7 @@ class Job:
         draws: the batch's.
         done: set when ``images`` or ``error`` is there.
         cancelled: set by whoever no longer wants it.
+        retried: whether it has failed once without a bad sample being found.
     """
 
     source: Source
@@ -42,6 +44,7 @@ class Job:
     images: Images | None = None
     error: BaseException | None = None
     cancelled: bool = False
+    retried: bool = False
 
     def complete(self, images: Images) -> None:
         """The batch is there."""
@@ -149,5 +152,3 @@ def _next(jobs: queue.SimpleQueue[Job | None], wait: bool) -> object:
         return jobs.get(block=wait)
     except queue.Empty:
         return _EMPTY
-
-

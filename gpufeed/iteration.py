@@ -25,7 +25,7 @@ from gpufeed.placement import Placement, place
 from gpufeed.plan import Plan
 from gpufeed.sources import FolderSource
 from gpufeed.stages import CpuStages
-from gpufeed.tensors import BatchMemory, to_device
+from gpufeed.tensors import BatchMemory, hand_over, to_device
 from gpufeed.translate import translate
 
 __all__ = ["EpochIterator", "Runtime", "parse_device"]
@@ -269,6 +269,8 @@ class EpochIterator:
     def _collate(self, job: Job) -> Any:
         targets = self._source.fields(job.indices)["target"]
         images = job.images
+        if images is not None:
+            hand_over(images)
         if not self._collates:
             return to_device(self._collate_fn((self._one_sample(images, 0), targets[0])), self._device)
         if self._collate_fn is default_collate and images is not None:

@@ -25,7 +25,7 @@ from gpufeed.plan import (
 )
 from gpufeed.spec import ImageSpec, is_float_dtype
 
-__all__ = ["Device", "Exactness", "Placed", "Placement", "Stage", "place"]
+__all__ = ["DALI_FILTERS", "WINDOWS", "Device", "Exactness", "Placed", "Placement", "Stage", "place"]
 
 Device = Literal["cpu", "cuda"]
 Stage = Literal["decode", "graph", "tail"]
@@ -74,7 +74,7 @@ class Placement:
         device: where the result lies.
         placed: one entry per op.
         decoded: how many leading ops the decoder does, by decoding a window.
-        resized: how many ops, those included, DALI's graph does (CUDA only; equal to ``decoded`` on the CPU).
+        in_graph: how many leading ops, those included, DALI does; the tail does the others. On the CPU equal to ``decoded``.
         uniform: position of the first op whose input has the same size in every sample from there on; ``len(plan.ops)``
             if only the output is known to be uniform, ``None`` if not even that: from there the tail works on batches.
         final: position of the op that makes the output's dtype, after which nothing but `Normalize`, `Flip` and `Convert`
@@ -85,7 +85,7 @@ class Placement:
     device: Device
     placed: tuple[Placed, ...]
     decoded: int
-    resized: int
+    in_graph: int
     uniform: int | None
     final: int | None
 
@@ -116,22 +116,21 @@ def place(plan: Plan, device: Device, *, fuse: bool = True) -> Placement:
     """
     specs = list(plan.specs())
     decoded = _leading_windows(plan) if fuse else 0
-    resized = decoded
-    if device == "cuda" and decoded < len(plan.ops) and _dali_resizes(plan.ops[decoded], specs[decoded]):
-        resized = decoded + 1
+    in_graph = _leading_graph_ops(plan, specs, decoded) if device == "cuda" and fuse else decoded
     placed: list[Placed] = []
     for position, op in enumerate(plan.ops):
-        stage: Stage = "decode" if position < decoded else "graph" if position < resized else "tail"
-        exactness = _exactness(op, specs[position], device, stage)
-        placed.append(Placed(op, specs[position], specs[position + 1], stage, exactness))
+        stage: Stage = "decode" if position < decoded else "graph" if position < in_graph else "tail"
+        placed.append(
+            Placed(op, specs[position], specs[position + 1], stage, _exactness(op, specs[position], device, stage))
+        )
     return Placement(
         plan=plan,
         device=device,
         placed=tuple(placed),
         decoded=decoded,
-        resized=resized,
-        uniform=_uniform_from(specs, resized) if fuse else _uniform_from(specs, len(plan.ops)),
-        final=_final_op(plan, specs, resized) if fuse else None,
+        in_graph=in_graph,
+        uniform=_uniform_from(specs, in_graph if fuse else len(plan.ops)),
+        final=_final_op(plan, specs, in_graph) if fuse else None,
     )
 
 
@@ -169,12 +168,37 @@ def _final_op(plan: Plan, specs: list[ImageSpec], first: int) -> int | None:
     return None
 
 
-def _dali_resizes(op: Op, spec: ImageSpec) -> bool:
-    """Whether DALI's CUDA resize is what we want for ``op``: the `pil` domain's filters of Pillow."""
-    return isinstance(op, Resize) and spec.container == "pil" and op.interpolation in _DALI_FILTERS
+def _leading_graph_ops(plan: Plan, specs: list[ImageSpec], decoded: int) -> int:
+    """How many leading ops DALI does on CUDA: moving and resizing bytes, and the whole plan if only scaling follows."""
+    count = decoded
+    while count < len(plan.ops) and _moves_or_resizes(plan.ops[count], specs[count]):
+        count += 1
+    return len(plan.ops) if _only_scales(plan.ops[count:], specs[count]) else count
 
 
-_DALI_FILTERS = ("bilinear", "bicubic", "lanczos")
+def _moves_or_resizes(op: Op, spec: ImageSpec) -> bool:
+    if isinstance(op, Resize):  # torchvision's tensor kernels are torch's own, which the tail calls
+        return spec.container == "pil" and op.interpolation in DALI_FILTERS
+    return spec.dtype == "uint8" and isinstance(op, (*WINDOWS, Flip, Convert))
+
+
+def _only_scales(ops: tuple[Op, ...], spec: ImageSpec) -> bool:
+    """Whether ``ops`` are what DALI's crop-mirror-normalise does in one kernel: bytes to float32, scaled, normalised once."""
+    if spec.dtype != "uint8":
+        return False
+    conversions = [op for op in ops if isinstance(op, (ToTensor, ToDtype))]
+    normalizations = [op for op in ops if isinstance(op, Normalize)]
+    if len(conversions) + len(normalizations) + sum(isinstance(op, (Flip, Convert)) for op in ops) != len(ops):
+        return False
+    if not conversions:
+        return True  # bytes stay bytes; Normalize would have refused them
+    first = conversions[0]
+    to_unit = isinstance(first, ToTensor) or (first.dtype == "float32" and first.scale)
+    return len(conversions) == 1 and len(normalizations) <= 1 and to_unit
+
+
+DALI_FILTERS = ("bilinear", "bicubic", "lanczos")
+"""Interpolations of Pillow's that DALI's antialiased resize on CUDA stands for."""
 
 _CPU_PIL_RESIZE = {
     "nearest": EXACT,
@@ -188,14 +212,16 @@ _CPU_PIL_RESIZE = {
 _CUDA_PIL_RESIZE = {
     "nearest": EXACT,
     "nearest-exact": EXACT,
-    "bilinear": Exactness("bounded", "expected: 1/255 inside, up to 19/255 in the outermost pixel (DALI); not measured"),
+    "bilinear": Exactness(
+        "bounded", "expected: 1/255 inside, up to 19/255 in the outermost pixel (DALI); not measured"
+    ),
     "bicubic": Exactness("bounded", "expected: 18/255 (DALI); not measured"),
     "lanczos": Exactness("bounded", "expected: DALI's lanczos; not measured"),
     "box": Exactness("refused", "DALI has no box filter; use device='cpu' or another interpolation"),
     "hamming": Exactness("refused", "DALI has no hamming filter; use device='cpu' or another interpolation"),
 }
 _CUDA_TENSOR_RESIZE = Exactness("bounded", "expected: 1/255 (torch resizes in float on CUDA); not measured")
-_NORMALIZE_CUDA = Exactness("bounded", "expected: within 1e-6 of the CPU's result; not measured")
+_SCALE_CUDA = Exactness("bounded", "expected: within 1e-6; not measured")
 
 
 def _exactness(op: Op, spec: ImageSpec, device: Device, stage: Stage) -> Exactness:
@@ -208,6 +234,6 @@ def _exactness(op: Op, spec: ImageSpec, device: Device, stage: Stage) -> Exactne
                 return Exactness("refused", "torch resizes by lanczos on the CPU only; use device='cpu' or bicubic")
             return _CUDA_TENSOR_RESIZE
         return EXACT
-    if device == "cuda" and isinstance(op, (Normalize, ToDtype, ToTensor)) and is_float_dtype(spec.dtype):
-        return _NORMALIZE_CUDA
+    if device == "cuda" and isinstance(op, (Normalize, ToDtype, ToTensor)):
+        return _SCALE_CUDA
     return EXACT

@@ -10,20 +10,17 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
 from gpufeed.draws import Draws
 from gpufeed.errors import SampleError
 from gpufeed.graph.decoding import DecodeGraph
 from gpufeed.graph.formats import describe_format, refused_formats
 from gpufeed.graph.reading import HEADER_BYTES, Encoded, ReadGraph
 from gpufeed.graph.windows import Region, compose_windows
-from gpufeed.parameters import BatchParameters, OpParameters, draw_parameters
+from gpufeed.parameters import BatchParameters, draw_parameters
 from gpufeed.placement import Placement
 from gpufeed.sources.base import Paths, Source
 
-__all__ = ["Prepared", "prepare", "reread"]
+__all__ = ["Prepared", "find_bad_sample", "prepare"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,14 +38,12 @@ class Prepared:
     region: Region
 
 
-def prepare(
-    graph: ReadGraph, source: Source, indices: Sequence[int], draws: Draws, placement: Placement
-) -> Prepared:
+def prepare(graph: ReadGraph, source: Source, indices: Sequence[int], draws: Draws, placement: Placement) -> Prepared:
     """Stages 1 and 2 of a batch.
 
     Raises:
         SampleError: for the first sample that gpufeed refuses by its format or size.
-        RuntimeError: DALI's, where a file can't be read; `reread` finds out which.
+        RuntimeError: DALI's, where a file can't be read; `find_bad_sample` finds out which.
     """
     encoded = graph.read(source.read(indices))
     parameters = draw_parameters(placement.plan, encoded.sizes_hw, draws)
@@ -60,48 +55,26 @@ def prepare(
     return Prepared(encoded, parameters, compose_windows(encoded.sizes_hw, windows))
 
 
-def reread(
+def find_bad_sample(
     source: Source, indices: Sequence[int], draws: Draws, placement: Placement, apply_exif: bool
-) -> tuple[list[NDArray[np.uint8]], Prepared]:
-    """Stages 1 to 3 of a failed batch on the host, sample by sample.
+) -> None:
+    """Read and decode a failed batch again on the host, sample by sample, with the same draws.
 
-    Returns:
-        The decoded windows, each (H, W, 3) uint8, and the batch's parameters, if all samples are fine this time (a network
-        file system may have failed for a moment). ``Prepared.encoded`` is the last sample's.
+    Returns without an error if all samples are fine this time: a network file system may have failed for a moment.
 
     Raises:
         SampleError: for the first bad sample of the batch.
     """
     read, decode = ReadGraph(1, 1, apply_exif), DecodeGraph(1, 1, apply_exif)
-    pixels: list[NDArray[np.uint8]] = []
-    parts: list[Prepared] = []
     for row, index in enumerate(indices):
         try:
-            part = prepare(read, source, [index], draws.take([row]), placement)
-            decode.schedule(part.encoded, part.region.windows)
-            pixels += decode.result()
+            prepared = prepare(read, source, [index], draws.take([row]), placement)
+            decode.schedule(prepared.encoded, prepared.region.windows)
+            decode.result()
+        except SampleError:
+            raise
         except RuntimeError as error:
-            if isinstance(error, SampleError):
-                raise
-            paths = source.read([index])
-            raise SampleError(index, source.name_of(index), _cause(paths, error)) from error
-        parts.append(part)
-    return pixels, _joined(parts)
-
-
-def _joined(parts: Sequence[Prepared]) -> Prepared:
-    def join(values: Sequence[OpParameters]) -> OpParameters:
-        arrays = [value for value in values if value is not None]
-        return np.concatenate(arrays) if arrays else None
-
-    parameters = BatchParameters(
-        tuple(join(values) for values in zip(*(part.parameters.values for part in parts), strict=True)),
-        tuple(np.concatenate(sizes) for sizes in zip(*(part.parameters.sizes_hw for part in parts), strict=True)),
-        {},
-    )
-    outer = {row: part.region.outer[0] for row, part in enumerate(parts) if part.region.outer}
-    region = Region(np.concatenate([part.region.windows for part in parts]), outer)
-    return Prepared(parts[-1].encoded, parameters, region)
+            raise SampleError(index, source.name_of(index), _cause(source.read([index]), error)) from error
 
 
 def _cause(paths: Paths, error: RuntimeError) -> str:

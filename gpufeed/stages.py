@@ -1,13 +1,14 @@
-"""The four stages on the host: DALI reads and decodes in its threads, a pool of threads runs the tail."""
+"""The four stages of a batch, and those on the host: DALI reads and decodes, a pool of threads runs the tail."""
 
 from __future__ import annotations
 
 import math
 import threading
+from abc import ABC, abstractmethod
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -20,12 +21,12 @@ from gpufeed.graph.reading import ReadGraph
 from gpufeed.graph.windows import Region
 from gpufeed.parameters import BatchParameters
 from gpufeed.placement import Placement
-from gpufeed.recovery import Prepared, prepare, reread
+from gpufeed.recovery import Prepared, find_bad_sample, prepare
 from gpufeed.tail import Tail
 from gpufeed.tail.geometry import crop
 from gpufeed.tensors import BatchMemory
 
-__all__ = ["CpuStages"]
+__all__ = ["CpuStages", "GraphStages", "one_torch_thread"]
 
 _MAX_CHUNK = 6
 """Samples that one worker finishes at a time: their float32 pixels at 224 x 224 are about as much as a core's cache holds."""
@@ -33,14 +34,109 @@ _MAX_CHUNK = 6
 
 @dataclass(slots=True, eq=False)
 class _Started:
-    """A job whose pixels are being decoded."""
+    """A job whose pixels are on their way."""
 
     job: Job
     prepared: Prepared
 
 
-class CpuStages:
-    """Stages on the host: DALI reads and decodes, a pool of threads runs the tail.
+class GraphStages(ABC):
+    """What the stages on every device have in common: reading, drawing, order, growth and recovery.
+
+    Args:
+        placement: of the plan on the device.
+        num_threads: threads of each of DALI's graphs.
+        apply_exif: whether to apply the EXIF orientation.
+    """
+
+    def __init__(self, placement: Placement, num_threads: int, apply_exif: bool) -> None:
+        self._placement = placement
+        self._num_threads = num_threads
+        self._apply_exif = apply_exif
+        self._started: deque[_Started] = deque()
+        self._max_batch_size = 0
+        self._read: ReadGraph | None = None
+
+    @property
+    def started(self) -> int:
+        """Jobs started and not yet finished."""
+        return len(self._started)
+
+    def start(self, job: Job) -> None:
+        """Read, draw, and set the graph going; returns before the pixels are there.
+
+        Raises:
+            SampleError: for a sample that can't be read, or that gpufeed refuses.
+        """
+        self._grow(len(job.indices))
+        assert self._read is not None
+        try:
+            prepared = prepare(self._read, job.source, job.indices, job.draws, self._placement)
+        except RuntimeError as error:
+            self._start_again(job, error)
+            return
+        self._schedule(prepared)
+        self._started.append(_Started(job, prepared))
+
+    def finish(self) -> None:
+        """Wait for the oldest job started and bring it to its end, at once or soon."""
+        started = self._started.popleft()
+        job = started.job
+        try:
+            result = self._result()
+        except RuntimeError as error:
+            if not job.cancelled:
+                try:
+                    self._start_again(job, error)
+                except BaseException as bad:  # handed to the iterating thread, which raises it
+                    job.fail(bad)
+            return
+        if not job.cancelled:
+            self._complete(job, result, started.prepared)
+
+    def close(self) -> None:
+        """Release graphs and threads; no job is under way any more."""
+        self._read = None
+        self._drop_graph()
+
+    def _grow(self, batch_size: int) -> None:
+        """Make the graphs anew where a batch is larger than any before: DALI fixes the largest size when it builds."""
+        if self._read is not None and batch_size <= self._max_batch_size:
+            return
+        while self._started:
+            self.finish()
+        self._max_batch_size = 1 << max(batch_size - 1, 0).bit_length()
+        self._read = ReadGraph(self._max_batch_size, self._num_threads, self._apply_exif)
+        self._make_graph(self._max_batch_size)
+
+    def _start_again(self, job: Job, error: RuntimeError) -> None:
+        """After a failure: name the bad sample, or, where none is bad this time, run the whole job once more."""
+        if isinstance(error, SampleError):
+            raise error
+        find_bad_sample(job.source, job.indices, job.draws, self._placement, self._apply_exif)
+        if job.retried:
+            raise error
+        job.retried = True
+        self.start(job)
+
+    @abstractmethod
+    def _make_graph(self, max_batch_size: int) -> None: ...
+
+    @abstractmethod
+    def _drop_graph(self) -> None: ...
+
+    @abstractmethod
+    def _schedule(self, prepared: Prepared) -> None: ...
+
+    @abstractmethod
+    def _result(self) -> Any: ...
+
+    @abstractmethod
+    def _complete(self, job: Job, result: Any, prepared: Prepared) -> None: ...
+
+
+class CpuStages(GraphStages):
+    """Stages on the host.
 
     Args:
         placement: of the plan on the CPU.
@@ -53,69 +149,32 @@ class CpuStages:
     def __init__(
         self, placement: Placement, num_threads: int, apply_exif: bool, pin_memory: bool, memory: BatchMemory
     ) -> None:
-        self._placement = placement
-        self._num_threads = num_threads
-        self._apply_exif = apply_exif
+        super().__init__(placement, num_threads, apply_exif)
         self._pin_memory = pin_memory
         self._memory = memory
         self._tail = Tail(placement)
-        self._started: deque[_Started] = deque()
-        self._max_batch_size = 0
-        self._read: ReadGraph | None = None
         self._decode: DecodeGraph | None = None
         self._pool = ThreadPoolExecutor(num_threads, "gpufeed-tail", initializer=one_torch_thread)
 
-    @property
-    def started(self) -> int:
-        return len(self._started)
-
-    def start(self, job: Job) -> None:
-        read, decode = self._graphs(len(job.indices))
-        try:
-            prepared = prepare(read, job.source, job.indices, job.draws, self._placement)
-        except SampleError:
-            raise
-        except RuntimeError:
-            self._recover(job)
-            return
-        decode.schedule(prepared.encoded, prepared.region.windows)
-        self._started.append(_Started(job, prepared))
-
-    def finish(self) -> None:
-        assert self._decode is not None
-        started = self._started.popleft()
-        try:
-            pixels = self._decode.result()
-        except RuntimeError:
-            if not started.job.cancelled:
-                self._recover(started.job)
-            return
-        if not started.job.cancelled:
-            self._finish(started.job, pixels, started.prepared)
-
     def close(self) -> None:
         self._pool.shutdown()
-        self._read = self._decode = None
+        super().close()
 
-    def _graphs(self, batch_size: int) -> tuple[ReadGraph, DecodeGraph]:
-        """The graphs, made anew where a batch is larger than any before: DALI fixes the largest size when it builds."""
-        if batch_size > self._max_batch_size or self._read is None or self._decode is None:
-            while self._started:
-                self.finish()
-            self._max_batch_size = 1 << max(batch_size - 1, 0).bit_length()
-            self._read = ReadGraph(self._max_batch_size, self._num_threads, self._apply_exif)
-            self._decode = DecodeGraph(self._max_batch_size, self._num_threads, self._apply_exif)
-        return self._read, self._decode
+    def _make_graph(self, max_batch_size: int) -> None:
+        self._decode = DecodeGraph(max_batch_size, self._num_threads, self._apply_exif)
 
-    def _recover(self, job: Job) -> None:
-        try:
-            pixels, prepared = reread(job.source, job.indices, job.draws, self._placement, self._apply_exif)
-        except BaseException as error:
-            job.fail(error)
-            return
-        self._finish(job, pixels, prepared)
+    def _drop_graph(self) -> None:
+        self._decode = None
 
-    def _finish(self, job: Job, pixels: list[NDArray[np.uint8]], prepared: Prepared) -> None:
+    def _schedule(self, prepared: Prepared) -> None:
+        assert self._decode is not None
+        self._decode.schedule(prepared.encoded, prepared.region.windows)
+
+    def _result(self) -> list[NDArray[np.uint8]]:
+        assert self._decode is not None
+        return self._decode.result()
+
+    def _complete(self, job: Job, result: list[NDArray[np.uint8]], prepared: Prepared) -> None:
         """Hand the decoded windows to the pool, in chunks; the last chunk completes the job."""
         parameters, region = prepared.parameters, prepared.region
         size_hw = parameters.uniform_size_hw
@@ -128,13 +187,13 @@ class CpuStages:
                 for height, width in parameters.sizes_hw[-1]
             ]
         else:
-            out = self._allocate((len(pixels), output.channels, *size_hw), dtype)
-        chunk = max(1, min(_MAX_CHUNK, math.ceil(len(pixels) / (2 * self._num_threads))))
-        starts = range(0, len(pixels), chunk)
+            out = self._allocate((len(result), output.channels, *size_hw), dtype)
+        chunk = max(1, min(_MAX_CHUNK, math.ceil(len(result) / (2 * self._num_threads))))
+        starts = range(0, len(result), chunk)
         countdown = _Countdown(job, out, len(starts))
         for start in starts:
             rows = slice(start, start + chunk)
-            self._pool.submit(_finish_chunk, self._tail, out, pixels[rows], parameters, region, start, countdown)
+            self._pool.submit(_finish_chunk, self._tail, out, result[rows], parameters, region, start, countdown)
 
     def _allocate(self, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
         if self._pin_memory:

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-__all__ = ["BatchMemory", "map_tensors", "to_device"]
+__all__ = ["BatchMemory", "from_dali", "hand_over", "map_tensors", "to_device"]
 
 _ALIGNMENT = 64
 """Bytes; what torch's own CPU allocator gives."""
@@ -57,6 +57,24 @@ class BatchMemory:
         with self._lock:
             self._free.append(block)
             del self._free[: -self._keep]
+
+
+def from_dali(tensor: Any) -> torch.Tensor:
+    """A DALI tensor as a torch tensor on the same memory, ready on torch's current stream.
+
+    The memory stays DALI's: copy before the batch that it belongs to is released, and before handing it to anybody.
+    """
+    return torch.from_dlpack(tensor)
+
+
+def hand_over(images: torch.Tensor | list[torch.Tensor]) -> None:
+    """Tell torch's allocator that batches made on another stream are used on the caller's current one.
+
+    Without it, memory freed by the caller could be written by the feed's stream while the caller's still reads it.
+    """
+    for image in [images] if isinstance(images, torch.Tensor) else images:
+        if image.device.type == "cuda":
+            image.record_stream(torch.cuda.current_stream(image.device))
 
 
 def map_tensors(value: object, function: Callable[[torch.Tensor], torch.Tensor]) -> object:

@@ -23,9 +23,7 @@ _SIGNATURES = (
     (b"\xff\x4f\xff\x51", "JPEG 2000"),
 )
 _EIGHT_BIT_MODES = ("1", "L", "LA", "P", "PA", "RGB", "RGBA", "RGBX", "CMYK", "YCbCr")
-_DEPTH_CAUSE = (
-    "it has 16 bits per channel, which DALI scales to 8 bits differently from Pillow; convert it to 8 bits"
-)
+_DEPTH_CAUSE = "it has 16 bits per channel, which DALI scales to 8 bits differently from Pillow; convert it to 8 bits"
 
 
 def describe_format(header: bytes) -> str | None:
@@ -52,7 +50,9 @@ def refused_formats(encoded: Encoded) -> dict[int, str]:
     for row in np.flatnonzero(~jpeg_or_webp & ~png):  # rare formats: Pillow reads the header
         mode = _pillow_mode(np.asarray(encoded.content[int(row)]))
         if mode is not None and mode not in _EIGHT_BIT_MODES:
-            refused[int(row)] = _DEPTH_CAUSE if mode.startswith("I") else f"its pixels have Pillow's mode {mode!r}, not 8-bit colour"
+            refused[int(row)] = (
+                _DEPTH_CAUSE if mode.startswith("I") else f"its pixels have Pillow's mode {mode!r}, not 8-bit colour"
+            )
     return refused
 
 

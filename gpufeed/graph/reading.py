@@ -43,7 +43,12 @@ class ReadGraph:
 
     def __init__(self, max_batch_size: int, num_threads: int, apply_exif: bool) -> None:
         self._pipe = _read_graph(
-            apply_exif, batch_size=max_batch_size, num_threads=num_threads, device_id=None, prefetch_queue_depth=1, exec_dynamic=True
+            apply_exif,
+            batch_size=max_batch_size,
+            num_threads=num_threads,
+            device_id=None,
+            prefetch_queue_depth=1,
+            exec_dynamic=True,
         )
         self._pipe.build()
 

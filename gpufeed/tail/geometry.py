@@ -57,7 +57,9 @@ def pad(image: torch.Tensor, op: Pad, spec: ImageSpec, padding: NDArray[np.int64
     rows = _padded_index(image.shape[-2], top, bottom, op.mode)
     columns = _padded_index(image.shape[-1], left, right, op.mode)
     device = image.device
-    return image.index_select(-2, torch.from_numpy(rows).to(device)).index_select(-1, torch.from_numpy(columns).to(device))
+    return image.index_select(-2, torch.from_numpy(rows).to(device)).index_select(
+        -1, torch.from_numpy(columns).to(device)
+    )
 
 
 def _padded_index(length: int, before: int, after: int, mode: str) -> NDArray[np.int64]:

@@ -33,7 +33,7 @@ __all__ = ["Tail"]
 
 @dataclass(frozen=True, slots=True)
 class Tail:
-    """The ops of a placement that torch does, from ``placement.resized`` on."""
+    """The ops of a placement that torch does, from ``placement.in_graph`` on."""
 
     placement: Placement
 
@@ -84,7 +84,7 @@ class Tail:
         return self._one(image[None], parameters, row, len(self.placement.plan.ops))[0]
 
     def _one(self, image: torch.Tensor, parameters: BatchParameters, row: int, until: int) -> torch.Tensor:
-        for position in range(self.placement.resized, until):
+        for position in range(self.placement.in_graph, until):
             value = parameters.values[position]
             placed = self.placement.placed[position]
             image = _apply(image, placed.op, placed.input, None if value is None else value[row : row + 1])
@@ -101,7 +101,7 @@ class Tail:
         chunk = torch.empty((len(images), *size_hw, spec.channels), dtype=dtype, device=images[0].device)
         chunk = chunk.permute(0, 3, 1, 2)
         last = uniform - 1
-        resizes = last >= placement.resized and isinstance(placement.plan.ops[last], Resize)
+        resizes = last >= placement.in_graph and isinstance(placement.plan.ops[last], Resize)
         for number, image in enumerate(images):
             row = first_row + number
             if resizes:
@@ -113,7 +113,9 @@ class Tail:
         return chunk
 
 
-def _apply(images: torch.Tensor, op: Op, spec: ImageSpec, value: NDArray[np.int64] | NDArray[np.bool_] | None) -> torch.Tensor:
+def _apply(
+    images: torch.Tensor, op: Op, spec: ImageSpec, value: NDArray[np.int64] | NDArray[np.bool_] | None
+) -> torch.Tensor:
     """One op on images of one size, not changing them.
 
     Args:

@@ -1,0 +1,223 @@
+"""Stage 3 on CUDA: one DALI graph from encoded bytes to as much of the plan as DALI does, the normalised batch at best."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from nvidia.dali import fn, pipeline_def, types
+
+from gpufeed.graph.reading import Encoded
+from gpufeed.graph.windows import Region
+from gpufeed.options import Decode
+from gpufeed.parameters import BatchParameters
+from gpufeed.placement import WINDOWS, Placement
+from gpufeed.plan import CenterCrop, Flip, Normalize, Op, Resize, ToDtype, ToTensor
+from gpufeed.spec import is_float_dtype
+
+__all__ = ["DeviceGraph", "device_pipeline", "graph_inputs"]
+
+_FILTERS = {
+    "bilinear": types.INTERP_LINEAR,
+    "bicubic": types.INTERP_CUBIC,
+    "lanczos": types.INTERP_LANCZOS3,
+}
+
+
+class DeviceGraph:
+    """Runs the DALI part of a placement on a CUDA device, several batches ahead.
+
+    As in `gpufeed.graph.decoding.DecodeGraph`, each `schedule` is one batch, and `result` gives them back in order.
+
+    Args:
+        placement: of the plan on ``"cuda"``.
+        max_batch_size: most images in one batch.
+        num_threads: DALI's CPU threads.
+        device_id: the CUDA device's index.
+        apply_exif: whether to apply the EXIF orientation; windows are then those of the oriented image.
+        decode: where and how to decode.
+    """
+
+    def __init__(
+        self,
+        placement: Placement,
+        max_batch_size: int,
+        num_threads: int,
+        device_id: int,
+        apply_exif: bool,
+        decode: Decode,
+    ) -> None:
+        self._placement = placement
+        self._pipe = device_pipeline(placement, max_batch_size, num_threads, device_id, apply_exif, decode)
+        self._pipe.build()
+
+    def schedule(self, encoded: Encoded, region: Region, parameters: BatchParameters) -> None:
+        """Start a batch; returns at once."""
+        feeds = graph_inputs(self._placement, region, parameters)
+        self._pipe.feed_input("content", encoded.content)
+        for name, value in feeds.items():
+            self._pipe.feed_input(name, value)
+        self._pipe.schedule_run()
+
+    def result(self) -> Any:
+        """Wait for the oldest batch scheduled: DALI's list of tensors on the device, CHW if the whole plan is in the graph,
+        else HWC uint8.
+
+        Raises:
+            RuntimeError: DALI's, where an image can't be decoded; batches scheduled later are not affected.
+        """
+        (images,) = self._pipe.outputs()
+        return images
+
+
+def graph_inputs(placement: Placement, region: Region, parameters: BatchParameters) -> dict[str, NDArray[Any]]:
+    """The host arrays that a batch's graph takes, by input name; all but the encoded bytes."""
+    feeds: dict[str, NDArray[Any]] = {
+        "start": np.ascontiguousarray(region.windows[:, :2], dtype=np.int32),
+        "shape": np.ascontiguousarray(region.windows[:, 2:], dtype=np.int32),
+    }
+    if _reaches_beyond(placement):
+        outer = np.concatenate([np.zeros_like(region.windows[:, :2]), region.windows[:, 2:]], axis=1)
+        for row, window in region.outer.items():
+            outer[row] = window
+        feeds |= _window_feeds("outer", outer)
+    mirrors = _mirrors(placement)
+    for position in range(placement.decoded, placement.in_graph):
+        op, value = placement.plan.ops[position], parameters.values[position]
+        if isinstance(op, WINDOWS):
+            feeds |= _window_feeds(str(position), cast("NDArray[np.int64]", value))
+        elif isinstance(op, Resize):
+            feeds[f"size_{position}"] = np.ascontiguousarray(value, dtype=np.float32)
+        elif isinstance(op, Flip) and position not in mirrors:
+            feeds[f"flip_{position}"] = np.ascontiguousarray(value, dtype=np.int32)
+    if mirrors:
+        applied = [cast("NDArray[np.bool_]", parameters.values[position]) for position in mirrors]
+        feeds["mirror"] = np.logical_xor.reduce(applied).astype(np.int32)
+    return feeds
+
+
+def _reaches_beyond(placement: Placement) -> bool:
+    """Whether a window that the decoder takes may reach beyond the image."""
+    return any(isinstance(op, CenterCrop) for op in placement.plan.ops[: placement.decoded])
+
+
+def _scales(placement: Placement) -> bool:
+    """Whether the graph ends in the kernel that scales, normalises and may mirror."""
+    return placement.in_graph == len(placement.plan.ops) and is_float_dtype(placement.plan.output.dtype)
+
+
+def _mirrors(placement: Placement) -> list[int]:
+    """The horizontal flips that the scaling kernel does: those after the last op that isn't symmetric itself."""
+    if not _scales(placement):
+        return []
+    ops = placement.plan.ops
+    moving = [position for position, op in enumerate(ops) if isinstance(op, (*WINDOWS, Resize))]
+    first = moving[-1] + 1 if moving else 0
+    return [n for n in range(first, len(ops)) if isinstance(op := ops[n], Flip) and op.axis == "horizontal"]
+
+
+def _window_feeds(name: str, windows: NDArray[np.int64]) -> dict[str, NDArray[np.int32]]:
+    return {
+        f"start_{name}": np.ascontiguousarray(windows[:, :2], dtype=np.int32),
+        f"shape_{name}": np.ascontiguousarray(windows[:, 2:], dtype=np.int32),
+    }
+
+
+def device_pipeline(
+    placement: Placement, max_batch_size: int, num_threads: int, device_id: int, apply_exif: bool, decode: Decode
+) -> Any:
+    """The DALI pipeline of a placement on CUDA, not built: constructing it touches no device."""
+    return _device_graph(
+        placement,
+        apply_exif,
+        decode,
+        batch_size=max_batch_size,
+        num_threads=num_threads,
+        device_id=device_id,
+        prefetch_queue_depth=1,
+        exec_dynamic=True,
+    )
+
+
+def _vector(name: str) -> Any:
+    return fn.external_source(name=name, ndim=1, dtype=types.INT32)
+
+
+@pipeline_def
+def _device_graph(placement: Placement, apply_exif: bool, decode: Decode) -> Any:
+    images = _decoded(apply_exif, decode)
+    ops = placement.plan.ops
+    mirrors = _mirrors(placement)
+    if _reaches_beyond(placement):
+        images = _window(images, "outer")
+    for position in range(placement.decoded, placement.in_graph):
+        op = ops[position]
+        if isinstance(op, WINDOWS):
+            images = _window(images, str(position))
+        elif isinstance(op, Resize):
+            size = fn.external_source(name=f"size_{position}", ndim=1, dtype=types.FLOAT)
+            images = fn.resize(
+                images, size=size, antialias=True, interp_type=_FILTERS[op.interpolation], dtype=types.UINT8
+            )
+        elif isinstance(op, Flip) and position not in mirrors:
+            applied = fn.external_source(name=f"flip_{position}", ndim=0, dtype=types.INT32)
+            images = fn.flip(images, **{op.axis: applied, _OTHER_AXIS[op.axis]: 0})
+    if _scales(placement):
+        return _scaled(images, ops, bool(mirrors))
+    if placement.in_graph == len(ops):
+        return fn.transpose(images, perm=[2, 0, 1])
+    return images
+
+
+_OTHER_AXIS = {"horizontal": "vertical", "vertical": "horizontal"}
+
+
+def _decoded(apply_exif: bool, decode: Decode) -> Any:
+    """RGB windows of the encoded images on the device, HWC uint8."""
+    placement = decode.resolve("cuda")
+    options: dict[str, Any] = {}
+    if placement == "mixed" and decode.hw_decoder_load is not None:
+        options["hw_decoder_load"] = decode.hw_decoder_load
+    images = fn.decoders.image_slice(
+        fn.external_source(name="content", ndim=1, dtype=types.UINT8, no_copy=True),
+        _vector("start"),
+        _vector("shape"),
+        device=placement,
+        axes=(0, 1),
+        normalized_anchor=False,
+        normalized_shape=False,
+        output_type=types.RGB,
+        adjust_orientation=apply_exif,
+        jpeg_fancy_upsampling=True,
+        use_fast_idct=False,
+        **options,
+    )
+    return images if placement == "mixed" else images.gpu()
+
+
+def _window(images: Any, name: str) -> Any:
+    """A window, with zeros where it reaches beyond the image."""
+    return fn.slice(
+        images,
+        start=_vector(f"start_{name}"),
+        shape=_vector(f"shape_{name}"),
+        axes=(0, 1),
+        out_of_bounds_policy="pad",
+        fill_values=0,
+    )
+
+
+def _scaled(images: Any, ops: tuple[Op, ...], mirrors: bool) -> Any:
+    """Bytes to normalised float32 and HWC to CHW in one kernel: ``(x - 255 mean) / (255 std)``."""
+    assert any(isinstance(op, (ToTensor, ToDtype)) for op in ops)
+    normalize = next((op for op in ops if isinstance(op, Normalize)), Normalize((0.0,), (1.0,)))
+    mirror = fn.external_source(name="mirror", ndim=0, dtype=types.INT32) if mirrors else 0
+    return fn.crop_mirror_normalize(
+        images,
+        mirror=mirror,
+        dtype=types.FLOAT,
+        output_layout="CHW",
+        mean=[255.0 * value for value in normalize.mean],
+        std=[255.0 * value for value in normalize.std],
+    )
