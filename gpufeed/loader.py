@@ -15,7 +15,7 @@ from gpufeed import sampling
 from gpufeed.errors import ArgumentError
 from gpufeed.iteration import EpochIterator, Runtime, parse_device
 from gpufeed.options import Decode
-from gpufeed.sources import FolderSource
+from gpufeed.sources.folders import FolderSource
 
 __all__ = ["DataLoader"]
 

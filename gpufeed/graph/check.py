@@ -24,7 +24,12 @@ def structural_faults(pipe: Any) -> list[str]:
         from the GPU to the host, a named argument from the GPU, an output on the host.
     """
     pipe._build_graph()
-    faults = [fault for operator in pipe._ops for fault in _operator_faults(operator)]
+    made_on = {
+        operator.spec.OutputName(number): operator.spec.OutputDevice(number)
+        for operator in pipe._ops
+        for number in range(operator.spec.NumOutput())
+    }
+    faults = [fault for operator in pipe._ops for fault in _operator_faults(operator, made_on)]
     faults += [
         f"output {number} ({output.name}) lies on the host, not on the GPU"
         for number, output in enumerate(pipe._graph_outputs)
@@ -33,22 +38,25 @@ def structural_faults(pipe: Any) -> list[str]:
     return faults
 
 
-def _operator_faults(operator: Any) -> Iterator[str]:
+_REGISTERED = {
+    "cpu": backend.RegisteredCPUOps,
+    "gpu": backend.RegisteredGPUOps,
+    "mixed": backend.RegisteredMixedOps,
+}
+
+
+def _operator_faults(operator: Any, made_on: dict[str, str]) -> Iterator[str]:
+    """Faults of one operator; ``made_on`` is the device of each edge's producer. ``.cpu()`` shows as an edge alone."""
     spec = operator.spec
-    schema = operator._op.schema
-    name = schema.Name()
+    name = operator._op.schema.Name()
     device = operator._op.device
-    registered = {
-        "cpu": backend.RegisteredCPUOps,
-        "gpu": backend.RegisteredGPUOps,
-        "mixed": backend.RegisteredMixedOps,
-    }[device]()
-    if name not in registered:
+    if name not in _REGISTERED[device]():
         yield f"{name} has no implementation for the {device} backend"
-    regular = spec.NumRegularInput()
     for position in range(spec.NumInput()):
-        source = spec.InputDevice(position)
-        if position >= regular and source == "gpu":
-            yield f"{name} takes a named argument from the GPU ({spec.InputName(position)}); DALI needs it on the host"
-        elif position < regular and source == "gpu" and device != "gpu":
-            yield f"{name} runs on the host and takes {spec.InputName(position)} from the GPU"
+        edge = spec.InputName(position)
+        if made_on[edge] != "gpu":
+            continue
+        if position >= spec.NumRegularInput():
+            yield f"{name} takes a named argument from the GPU ({edge}); DALI needs it on the host"
+        elif spec.InputDevice(position) != "gpu":
+            yield f"{name} takes {edge} from the GPU back to the host"

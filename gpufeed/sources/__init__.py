@@ -1,8 +1,6 @@
-"""Where samples come from: one module per kind of source."""
+"""Where samples come from: one module per kind of source, `gpufeed.sources.base` for what they have in common.
+
+Nothing is imported here, so that the graph knows sources without knowing torchvision.
+"""
 
 from __future__ import annotations
-
-from gpufeed.sources.base import Paths, Source
-from gpufeed.sources.folders import FolderSource
-
-__all__ = ["FolderSource", "Paths", "Source"]
