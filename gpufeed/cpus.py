@@ -1,4 +1,4 @@
-"""How many CPUs this process may use: its affinity, its container's quota, and its share among the ranks of a machine."""
+"""How many CPUs this process may use: its affinity, its container's quota, its share among the ranks of a machine."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def default_num_threads() -> int:
 
 
 def _cgroup_quota(root: Path) -> float | None:
-    """CPUs granted by cgroup v2's ``cpu.max``, or v1's ``cpu.cfs_quota_us`` and ``cpu.cfs_period_us``; None if unlimited."""
+    """CPUs granted by cgroup v2's ``cpu.max``, or v1's ``cpu.cfs_quota_us`` and period; None if unlimited."""
     try:
         quota, period = (root / "cpu.max").read_text().split()
         return None if quota == "max" else int(quota) / int(period)

@@ -1,7 +1,7 @@
 """The four stages on CUDA: DALI reads on the host and runs its graph on the GPU, torch does the tail there.
 
-Everything of ours runs on one CUDA stream of the feed's, ahead of the caller's. A batch is complete when that stream has
-passed it, so that DALI's memory can be given back; what the caller gets lies in torch's memory.
+Everything of ours runs on one CUDA stream of the feed's, ahead of the caller's. A batch is complete when that stream
+has passed it, so that DALI's memory can be given back; what the caller gets lies in torch's memory.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class DeviceStages(GraphStages):
         self._graph: DeviceGraph | None = None
 
     def _make_graph(self, max_batch_size: int) -> None:
-        index = cast(int, self._device.index)
+        index = self._device.index
         self._graph = DeviceGraph(
             self._placement, max_batch_size, self._num_threads, index, self._apply_exif, self._decode
         )

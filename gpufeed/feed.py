@@ -9,14 +9,17 @@ from __future__ import annotations
 import os
 import queue
 import threading
+import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, cast
+from functools import partial
+from typing import Protocol
 
 import torch
 
 from gpufeed.draws import Draws
 from gpufeed.sources.base import Source
+from gpufeed.threads import OwnThread, on_own_thread
 
 __all__ = ["Feed", "Images", "Job", "Stages"]
 
@@ -32,8 +35,8 @@ class Job:
         source: where the samples come from.
         indices: B indices in [0, len(source)).
         draws: the batch's.
-        done: set when ``images`` or ``error`` is there.
-        cancelled: set by whoever no longer wants it.
+        done: set when ``images`` or ``error`` is there, or when the job is cancelled.
+        cancelled: nobody wants it any more.
         retried: whether it has failed once without a bad sample being found.
     """
 
@@ -56,16 +59,21 @@ class Job:
         self.error = error
         self.done.set()
 
+    def cancel(self) -> None:
+        """The batch isn't wanted; whoever waits for it wakes up."""
+        self.cancelled = True
+        self.done.set()
+
 
 class Stages(Protocol):
     """What a `Feed` runs for each job, on its own thread; `start` and `finish` are called in the same order of jobs."""
 
     def start(self, job: Job) -> None:
-        """Read, draw, and set the graph going; returns before the pixels are there. Fails the job where it can't."""
+        """Read, draw, and set the graph going; returns before the pixels are there. Raises where it can't."""
         ...
 
     def finish(self) -> None:
-        """Wait for the oldest job started and bring it to its end, at once or soon."""
+        """Wait for the oldest job started and bring it to its end, at once or soon; never raises."""
         ...
 
     @property
@@ -78,8 +86,14 @@ class Stages(Protocol):
         ...
 
 
+class _Closing:
+    """Whether a feed is to end, shared between it and its thread, which mustn't keep it alive."""
+
+    asked = False
+
+
 class Feed:
-    """Runs jobs through stages on a thread of its own.
+    """Runs jobs through stages on a thread of its own, which ends when the feed is closed or collected.
 
     Args:
         stages: made on that thread, at the first job.
@@ -87,9 +101,11 @@ class Feed:
 
     def __init__(self, stages: Callable[[], Stages]) -> None:
         self._queue: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        self._closing = _Closing()
         self._pid = os.getpid()
-        self._closed = False
-        self._thread = threading.Thread(target=_run, args=(self._queue, stages), name="gpufeed-feed", daemon=True)
+        stop = partial(_ask_to_end, self._closing, self._queue)
+        weakref.finalize(self, stop).atexit = False  # before the thread exists, so that it can't be left behind
+        self._thread = OwnThread(_run, (self._queue, self._closing, stages), "gpufeed-feed", stop)
         self._thread.start()
 
     def submit(self, job: Job) -> None:
@@ -99,37 +115,44 @@ class Feed:
     @property
     def alive(self) -> bool:
         """Whether jobs are taken: false after `close`, and in a forked child, where the thread doesn't exist."""
-        return not self._closed and os.getpid() == self._pid and self._thread.is_alive()
+        return not self._closing.asked and not self.foreign
+
+    @property
+    def foreign(self) -> bool:
+        """Whether this is a forked child, which has the feed's objects and not its thread."""
+        return os.getpid() != self._pid
 
     def close(self, wait: bool = True) -> None:
-        """Let the jobs under way end, then release everything.
+        """Cancel the jobs that are queued, let those under way end, then release everything.
 
         Args:
-            wait: until that is done: at most the time of the batches in flight, which DALI can't cancel.
+            wait: until that is done: at most the time of the batches in flight, which DALI can't cancel. A garbage
+                collection on a thread of gpufeed's own doesn't wait.
         """
-        if not self.alive:
+        if self.foreign:
             return
-        self._closed = True
-        self._queue.put(None)
-        if wait:
+        _ask_to_end(self._closing, self._queue)
+        if wait and not on_own_thread():
             self._thread.join()
 
 
-def _run(jobs: queue.SimpleQueue[Job | None], make_stages: Callable[[], Stages]) -> None:
+def _ask_to_end(closing: _Closing, jobs: queue.SimpleQueue[Job | None]) -> None:
+    closing.asked = True
+    jobs.put(None)
+
+
+def _run(jobs: queue.SimpleQueue[Job | None], closing: _Closing, make_stages: Callable[[], Stages]) -> None:
     """The feed's thread. It refers to nothing of the loader's, so that those can be collected."""
     stages: Stages | None = None
-    open_ = True
-    while open_ or (stages is not None and stages.started):
-        job = _next(jobs, wait=stages is None or not stages.started) if open_ else None
-        if job is _EMPTY or not open_:
-            assert stages is not None
+    while True:
+        if stages is not None and stages.started and jobs.empty():
             stages.finish()
             continue
+        job = jobs.get()
         if job is None:
-            open_ = False
-            continue
-        job = cast(Job, job)
-        if job.cancelled:
+            break
+        if job.cancelled or closing.asked:
+            job.cancel()
             continue
         try:
             if stages is None:
@@ -137,18 +160,10 @@ def _run(jobs: queue.SimpleQueue[Job | None], make_stages: Callable[[], Stages])
             stages.start(job)
         except BaseException as error:  # handed to the iterating thread, which raises it
             job.fail(error)
-        del job
+        del job  # nothing of a batch stays alive while this thread waits
         if stages is not None and stages.started > 1:
             stages.finish()
+    while stages is not None and stages.started:
+        stages.finish()
     if stages is not None:
         stages.close()
-
-
-_EMPTY = object()
-
-
-def _next(jobs: queue.SimpleQueue[Job | None], wait: bool) -> object:
-    try:
-        return jobs.get(block=wait)
-    except queue.Empty:
-        return _EMPTY

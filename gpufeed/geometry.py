@@ -1,8 +1,8 @@
 """torchvision's arithmetic of sizes and windows, for a whole batch at once, in NumPy.
 
 Sizes are (B, 2) int64 arrays of (height, width), windows (B, 4) int64 arrays of (top, left, height, width), paddings
-(B, 4) int64 arrays of (left, top, right, bottom); all in pixels. Windows may reach beyond the image only where torchvision
-pads with zeros (`center_windows`).
+(B, 4) int64 arrays of (left, top, right, bottom); all in pixels. Windows may reach beyond the image only where
+torchvision pads with zeros (`center_windows`).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _Floats = NDArray[np.float64]
 
 
 class UnitPairs(Protocol):
-    """Gives draws: K numbers for some rows of the batch -> two (K, rows) arrays in [0, 1); `Draws.unit_pairs` is one."""
+    """Gives draws: K numbers for some rows of the batch -> two (K, rows) arrays in [0, 1), as `Draws.unit_pairs`."""
 
     def __call__(self, numbers: Sequence[int], rows: NDArray[np.intp], /) -> tuple[_Floats, _Floats]: ...
 

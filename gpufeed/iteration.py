@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import os
 import warnings
 import weakref
@@ -9,11 +10,12 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import count
 from typing import Any, cast
 
 import numpy as np
 import torch
-from torch.utils.data import default_collate
+from numpy.typing import NDArray
 from torchvision import tv_tensors
 
 from gpufeed import sampling
@@ -23,12 +25,14 @@ from gpufeed.errors import ArgumentError, FeedTimeoutError, UnsupportedError
 from gpufeed.feed import Feed, Images, Job, Stages
 from gpufeed.placement import Placement, place
 from gpufeed.plan import Plan
-from gpufeed.sources import FolderSource
+from gpufeed.sources.folders import FolderSource
 from gpufeed.stages import CpuStages
 from gpufeed.tensors import BatchMemory, hand_over, to_device
 from gpufeed.translate import translate
 
 __all__ = ["EpochIterator", "Runtime", "parse_device"]
+
+_default_collate = cast(Any, torch.utils.data).default_collate
 
 _DEFAULT_IN_FLIGHT = 2
 """Batches in flight where ``prefetch_factor`` isn't given."""
@@ -49,39 +53,50 @@ class _Setup:
 class Runtime:
     """What a loader holds between epochs: its device, its idle feed, the memory of its batches.
 
-    Made empty and pickled never; threads exist from the first epoch on.
+    Made empty, and pickled as if it were; threads exist from the first epoch on, and end when this is collected.
     """
 
     def __init__(self) -> None:
         self.device: torch.device | None = None
-        self.memory = BatchMemory()
-        self.running: weakref.WeakSet[_Epoch] = weakref.WeakSet()
+        self._memory = BatchMemory()
+        self._running: weakref.WeakValueDictionary[int, _Epoch] = weakref.WeakValueDictionary()
         self._idle: dict[_Setup, Feed] = {}
-        self._finalizer = weakref.finalize(self, _close_all, self._idle)
 
-    def take(self, setup: _Setup) -> Feed:
-        """A feed for ``setup``, the idle one if it fits."""
+    def __reduce__(self) -> tuple[type[Runtime], tuple[()]]:
+        return Runtime, ()
+
+    def begin(self, setup: _Setup, rewind: sampling.GeneratorRewind | None) -> _Epoch:
+        """A new epoch, with the idle feed if that fits."""
         feed = self._idle.pop(setup, None)
-        return feed if feed is not None and feed.alive else Feed(partial(_make_stages, setup, self.memory))
+        if feed is None or not feed.alive:
+            feed = Feed(partial(_make_stages, setup, self._memory))
+        epoch = _Epoch(self, setup, feed, rewind)
+        self._running[id(epoch)] = epoch
+        return epoch
 
     def give_back(self, setup: _Setup, feed: Feed) -> None:
-        """Keep a feed for the next epoch; one is kept, others are closed."""
-        if self._idle or not self._finalizer.alive:
+        """Keep a feed for the next epoch: one, the latest; others are closed. May be called from any thread."""
+        if feed.alive and self._idle.setdefault(setup, feed) is not feed:
             feed.close(wait=False)
-        else:
-            self._idle[setup] = feed
+        for other in list(self._idle):
+            stale = self._idle.pop(other, None) if other != setup else None
+            if stale is not None:
+                stale.close(wait=False)
 
     def close(self) -> None:
         """End running epochs and release threads, graphs and memory; waits for the batches in flight."""
-        for epoch in list(self.running):
-            epoch.end(keep_feed=False)
-        _close_all(self._idle)
-        self.memory = BatchMemory()
-
-
-def _close_all(feeds: dict[_Setup, Feed]) -> None:
-    while feeds:
-        feeds.popitem()[1].close()
+        feeds = list(self._idle.values())
+        for reference in self._running.valuerefs():
+            epoch = reference()
+            if epoch is not None:
+                feeds.append(epoch.feed)
+                epoch.end(keep_feed=False)
+        self._idle.clear()
+        for feed in feeds:
+            feed.close(wait=False)
+        for feed in feeds:
+            feed.close()
+        self._memory = BatchMemory()
 
 
 def _make_stages(setup: _Setup, memory: BatchMemory) -> Stages:
@@ -103,22 +118,23 @@ class _Epoch:
     ahead: deque[Job] = field(default_factory=deque[Job])
     jobs: deque[Job] = field(default_factory=deque[Job])
     ended: bool = False
+    ends: Iterator[int] = field(default_factory=count)
 
     def end(self, keep_feed: bool = True) -> None:
-        """Cancel what is in flight and give the feed back; doesn't wait, unless ``keep_feed`` is false."""
-        if self.ended:
+        """Cancel what is in flight and give the feed back, or leave it; never waits. May be called from any thread."""
+        if next(self.ends):  # a single step of the interpreter: one caller gets 0
             return
         self.ended = True
-        for job in self.jobs:
-            job.cancelled = True
+        if self.feed.foreign:  # a forked child has no part in it
+            return
+        for job in list(self.jobs):
+            job.cancel()
         self.jobs.clear()
         self.ahead.clear()
         if self.rewind is not None:
             self.rewind.rewind()
         if keep_feed:
             self.runtime.give_back(self.setup, self.feed)
-        else:
-            self.feed.close()
 
 
 class EpochIterator:
@@ -128,6 +144,7 @@ class EpochIterator:
         self._runtime = runtime
         self._base_seed: int | None = None
         self._finalizer: weakref.finalize[Any, EpochIterator] | None = None
+        self._exhausted: bool | None = None
         self._begin(loader)
 
     def restart(self, loader: Any) -> None:
@@ -152,6 +169,7 @@ class EpochIterator:
             _pins(loader, device),
             loader.decode,
         )
+        torch.get_num_threads()  # settles this thread's own number: the pool's threads change the default for a moment
         self._length = len(source)
         self._source = source
         self._plan = plan
@@ -160,66 +178,95 @@ class EpochIterator:
         self._collate_fn: Callable[[Any], Any] = loader.collate_fn
         self._timeout_s: float = loader.timeout
         self._in_flight: int = loader.prefetch_factor or _DEFAULT_IN_FLIGHT
-        self._ahead: int = (loader.prefetch_factor or _DEFAULT_IN_FLIGHT) * max(1, loader.num_workers)
-        index_sampler = loader._index_sampler
+        self._ahead: int = self._in_flight * max(1, loader.num_workers)
         epoch = loader._epochs.advance(loader._samplers())
-        innermost = sampling.unwrap(index_sampler)[-1]
-        if isinstance(innermost, sampling.SeededSampler):
-            innermost.set_epoch(epoch)
+        self._exhausted = None  # nothing is drawn yet
+        self._key = self._begin_order(loader, epoch)
+        self._state = runtime.begin(setup, self._make_rewind(loader))
+        self._finalizer = weakref.finalize(self, self._state.end)
+        self._finalizer.atexit = False  # the feed's thread is ended by then
+        if loader.num_workers > 0:
+            self._draw_ahead()
+
+    def _begin_order(self, loader: Any, epoch: int) -> tuple[int, int]:
+        """Touch the sampler and the generator as torch's loader does in ``iter()``; returns the key of the draws."""
+        index_sampler = loader._index_sampler
         self._len = partial(len, index_sampler)
         self._indices: Iterator[Any] = iter(index_sampler)
-        self._exhausted = False
         seed = loader.seed
         if seed is None:
             if self._base_seed is None:
-                self._base_seed = int(torch.empty((), dtype=torch.int64).random_(generator=loader.generator).item())
+                base_seed = torch.empty((), dtype=torch.int64).random_(generator=loader.generator)
+                self._base_seed = int(base_seed.item())
+                if loader.num_workers > 0:
+                    self._indices = iter(index_sampler)  # torch does it again when its workers are up
             seed = self._base_seed
-        self._occurrences, rank = sampling.occurrences_for(innermost, self._length, loader.dataset)
-        self._key = epoch_key(seed, epoch, rank)
-        rewinds = loader.num_workers == 0 and loader.generator is not None
-        rewind = sampling.GeneratorRewind(loader.generator) if rewinds else None
-        self._state = _Epoch(runtime, setup, runtime.take(setup), rewind)
-        runtime.running.add(self._state)
-        self._finalizer = weakref.finalize(self, self._state.end)
-        if rewind is not None:
-            rewind.note()
+        innermost = sampling.unwrap(index_sampler)[-1]
+        self._epoch_of_order = (innermost, epoch) if isinstance(innermost, sampling.SeededSampler) else None
+        given = bool(loader._given_samplers)
+        self._occurrences, rank = sampling.occurrences_for(innermost, self._length, loader.dataset, given)
+        return epoch_key(int(seed), epoch, rank)
+
+    def _make_rewind(self, loader: Any) -> sampling.GeneratorRewind | None:
+        """What undoes drawing ahead where torch wouldn't have: without workers, for the generators that were given."""
+        generators = sampling.given_generators(loader.generator, sampling.unwrap(loader._index_sampler))
+        return sampling.GeneratorRewind(generators) if generators and loader.num_workers == 0 else None
+
+    # Drawing ahead -------------------------------------------------------------------------------------------------
+
+    def _draw_ahead(self) -> None:
+        """Draw the first indices: in ``iter()`` where torch has workers, else with the first batch asked for."""
+        if self._epoch_of_order is not None:  # only now, since another iterator may have used the sampler meanwhile
+            sampler, epoch = self._epoch_of_order
+            sampler.set_epoch(epoch)
+        self._note()
+        self._exhausted = False
         for _ in range(self._ahead):
             self._draw_indices()
         self._submit()
 
-    # Drawing ahead -------------------------------------------------------------------------------------------------
-
     def _draw_indices(self) -> None:
-        """Ask the sampler for one more batch of indices; an error of its waits for its turn."""
+        """Ask the sampler for one more batch of indices; an error waits for its turn."""
         if self._exhausted:
             return
-        state = self._state
-        job = Job(self._source, (), Draws(self._key, _NO_INDICES, _NO_INDICES))
+        job = Job(self._source, (), _NO_DRAWS)
         try:
             batch = next(self._indices)
-            job.indices = self._checked(sampling.as_index_batch(batch) if self._collates else [sampling.as_index(batch)])
-            index = np.array(job.indices, dtype=np.int64)
-            job.draws = Draws(self._key, index, self._occurrences(index))
         except StopIteration:
             self._exhausted = True
-            if state.rewind is not None:
-                state.rewind.note()
+            self._note()
             return
-        except Exception as error:  # raised by `__next__` when it is this batch's turn, as torch without workers would
+        except Exception as error:  # raised by `__next__` when it is this batch's turn
             self._exhausted = True
-            job.fail(error)
-        if state.rewind is not None:
-            state.rewind.note()
-        state.ahead.append(job)
+            job.fail(_without_first_frame(error))
+        else:
+            self._set_indices(job, batch)
+        self._note()
+        self._state.ahead.append(job)
 
-    def _checked(self, indices: list[int]) -> list[int]:
-        length = self._length
-        for position, index in enumerate(indices):
-            if not 0 <= index < length:
-                if not -length <= index < 0:
-                    raise IndexError(f"index {index} is out of range for a dataset of {length} samples")
-                indices[position] = index + length
-        return indices
+    def _set_indices(self, job: Job, batch: object) -> None:
+        try:
+            indices = sampling.as_index_batch(batch) if self._collates else [operator.index(cast(Any, batch))]
+            job.indices, array = self._resolved(indices)
+            job.draws = Draws(self._key, array, self._occurrences(array))
+        except Exception as error:  # raised by `__next__` when it is this batch's turn
+            job.indices = ()
+            job.fail(_without_first_frame(error))
+
+    def _resolved(self, indices: list[int]) -> tuple[list[int], NDArray[np.int64]]:
+        """The indices, counted from the beginning; errors as the dataset would raise them."""
+        try:
+            array = np.array(indices, dtype=np.int64)
+            if not indices or (array.min() >= 0 and array.max() < self._length):
+                return indices, array
+        except OverflowError:  # out of range in any case
+            pass
+        indices = [self._source.resolve(index) for index in indices]
+        return indices, np.array(indices, dtype=np.int64)
+
+    def _note(self) -> None:
+        if self._state.rewind is not None:
+            self._state.rewind.note()
 
     def _submit(self) -> None:
         state = self._state
@@ -228,6 +275,8 @@ class EpochIterator:
             state.jobs.append(job)
             if job.error is None and job.indices:
                 state.feed.submit(job)
+            else:
+                job.done.set()
 
     # Handing over --------------------------------------------------------------------------------------------------
 
@@ -239,32 +288,44 @@ class EpochIterator:
 
     def __next__(self) -> Any:
         state = self._state
-        if state.ended or not state.jobs:
-            self._end()
+        if state.ended:
             raise StopIteration
         with torch.autograd.profiler.record_function("enumerate(DataLoader)#gpufeed.DataLoader.__next__"):
+            job: Job | None = None
             try:
-                job = state.jobs[0]
-                if job.indices or job.error is not None:
-                    self._wait(job)
-                state.jobs.popleft()
-                self._draw_indices()
-                self._submit()
+                if self._exhausted is None:
+                    self._draw_ahead()
                 if state.rewind is not None:
-                    state.rewind.handed_over()
+                    state.rewind.asked()
+                job = state.jobs.popleft() if state.jobs else None
+                if job is None or not self._arrived(job):
+                    raise StopIteration
+                self._draw_indices()
+                _raise_error_of(job)
+                self._submit()
                 return self._collate(job)
             except BaseException:
+                if job is not None:
+                    job.cancel()
                 self._end()
                 raise
 
-    def _wait(self, job: Job) -> None:
+    def _arrived(self, job: Job) -> bool:
+        """Wait for a batch; false if the loader was closed meanwhile."""
+        feed = self._state.feed
+        if feed.foreign:
+            raise UnsupportedError(
+                "this iterator was made before the process was forked, and its threads are in the parent; "
+                "call iter(loader) in this process"
+            )
+        if not feed.alive and not job.done.is_set():
+            return False
         if not job.done.wait(self._timeout_s or None):
             raise FeedTimeoutError(
                 f"DataLoader timed out after {self._timeout_s} seconds; raise timeout=, or find out what holds up "
                 f"{self._source.name_of(job.indices[0])}"
             )
-        if job.error is not None:
-            raise job.error
+        return not job.cancelled
 
     def _collate(self, job: Job) -> Any:
         targets = self._source.fields(job.indices)["target"]
@@ -273,9 +334,10 @@ class EpochIterator:
             hand_over(images)
         if not self._collates:
             return to_device(self._collate_fn((self._one_sample(images, 0), targets[0])), self._device)
-        if self._collate_fn is default_collate and images is not None:
+        if self._collate_fn is _default_collate and images is not None:
             batch = images if isinstance(images, torch.Tensor) else torch.stack(images)
-            return [batch, to_device(default_collate(targets), self._device)]
+            # a tuple, as torch's transposing makes it: strings are returned in what they came in
+            return [batch, to_device(_default_collate(tuple(targets)), self._device)]
         samples = [(self._one_sample(images, row), target) for row, target in enumerate(targets)]
         return to_device(self._collate_fn(samples), self._device)
 
@@ -292,7 +354,21 @@ class EpochIterator:
         raise NotImplementedError("an iterator can't be pickled; pickle the loader and call iter() there")
 
 
-_NO_INDICES = np.empty(0, dtype=np.int64)
+def _raise_error_of(job: Job) -> None:
+    error, job.error = job.error, None
+    if error is not None:
+        try:
+            raise error
+        finally:
+            del error  # or the error, its traceback and this frame would keep each other alive
+
+
+def _without_first_frame(error: Exception) -> Exception:
+    """The error without our own frame, which would keep the iterator alive as long as its job."""
+    return error.with_traceback(error.__traceback__ and error.__traceback__.tb_next)
+
+
+_NO_DRAWS = Draws((0, 0), np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
 
 
 def _plan_of(source: FolderSource, pipeline: object) -> Plan:
@@ -302,7 +378,7 @@ def _plan_of(source: FolderSource, pipeline: object) -> Plan:
         ArgumentError: for a transform in both places, or in none.
         UnsupportedError: for transforms that can't be translated, that differ, or that don't end in a tensor.
     """
-    transforms = [leaf.transform for leaf in source.leaves()]
+    transforms = list(source.transforms())
     if pipeline is not None:
         if any(transform is not None for transform in transforms):
             raise ArgumentError(
@@ -318,8 +394,8 @@ def _plan_of(source: FolderSource, pipeline: object) -> Plan:
         plans.setdefault(translate(transform).require() if transform is not None else Plan(()), transform)
     if len(plans) > 1:
         raise UnsupportedError(
-            f"the datasets in {type(source.dataset).__name__} have {len(plans)} different transforms, and gpufeed runs one "
-            "per loader; give them equal transforms, or make one loader for each"
+            f"the datasets in {type(source.dataset).__name__} have {len(plans)} different transforms, and gpufeed runs "
+            "one per loader; give them equal transforms, or make one loader for each"
         )
     plan = next(iter(plans), Plan(()))
     if plan.output.container == "pil":
@@ -363,22 +439,36 @@ def resolve_device(device: object) -> torch.device:
         if parsed is None:
             return torch.device("cpu")
         raise ArgumentError(f"device={device!r} needs a CUDA device, and torch finds none; use device='auto' or 'cpu'")
-    index = parsed.index if parsed is not None else None
+    there_are = torch.cuda.device_count()
+    index = parsed.index if parsed is not None else _local_rank(there_are)
     if index is None:
-        local_rank = os.environ.get("LOCAL_RANK", "")
-        index = int(local_rank) if local_rank.isdecimal() else torch.cuda.current_device()
-    if index >= torch.cuda.device_count():
-        raise ArgumentError(f"device index must be below {torch.cuda.device_count()}, the CUDA devices there are, got {index}")
+        index = torch.cuda.current_device()
+    if index >= there_are:
+        raise ArgumentError(f"device={device!r} means cuda:{index}, and there are {there_are}: it must be below that")
     return torch.device("cuda", index)
 
 
+def _local_rank(device_count: int) -> int | None:
+    """``LOCAL_RANK``; ``None`` without one, and where each rank sees a single device, its own."""
+    local_rank = os.environ.get("LOCAL_RANK", "")
+    return int(local_rank) if local_rank.isdecimal() and device_count > 1 else None
+
+
 def _pins(loader: Any, device: torch.device) -> bool:
-    """Whether batches are to lie in page-locked memory; warns where torch would."""
+    """Whether batches are to lie in page-locked memory; warns where torch would, in its words: people filter them."""
     if not loader.pin_memory:
         return False
     if loader.pin_memory_device:
-        warnings.warn("pin_memory_device is deprecated and ignored; the current accelerator is used", stacklevel=4)
+        warnings.warn(
+            "pin_memory_device is deprecated, the current accelerator will be used as the device,"
+            f"ignore pin_memory_device='{loader.pin_memory_device}'.",
+            stacklevel=5,
+        )
     if not torch.accelerator.is_available():
-        warnings.warn("pin_memory=True has no effect: there is no accelerator to pin memory for", stacklevel=4)
+        warnings.warn(
+            "'pin_memory' argument is set as true but no accelerator is found, "
+            "then device pinned memory won't be used.",
+            stacklevel=5,
+        )
         return False
     return device.type == "cpu"

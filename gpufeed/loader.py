@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any, Literal, cast
+from dataclasses import replace
+from typing import Any, Literal, TypeGuard, cast
 
+import numpy as np
 import torch
 from torch.utils.data import DataLoader as TorchDataLoader
 from torch.utils.data import Dataset, IterableDataset
@@ -19,9 +21,11 @@ from gpufeed.sources.folders import FolderSource
 
 __all__ = ["DataLoader"]
 
+_DECODE = Decode()
+
 
 class DataLoader(TorchDataLoader[Any]):
-    """A drop-in for ``torch.utils.data.DataLoader`` that decodes and transforms images by DALI and torch, on the device.
+    """A drop-in for ``torch.utils.data.DataLoader`` that decodes and transforms images by DALI and torch.
 
     It yields what torch's loader would: the same samples in the same order in the same batches, of the same shapes and
     dtypes, on ``device``. ``gpufeed.translate`` and the README say how equal the pixels are.
@@ -40,26 +44,27 @@ class DataLoader(TorchDataLoader[Any]):
     argument                meaning
     ======================= ==========================================================================================
     dataset                 ``ImageFolder`` or ``DatasetFolder``, any nesting of ``Subset``, ``ConcatDataset`` and
-                            ``random_split`` over them; or a folder's path, with ``pipeline=`` (``loader.dataset`` is then
-                            an ``ImageFolder`` without a transform). It is never changed. Edits to its ``transform`` and
-                            ``samples`` are seen at the next ``iter()``.
+                            ``random_split`` over them; or a folder's path, with ``pipeline=`` (``loader.dataset`` is
+                            then an ``ImageFolder`` without a transform). It is never changed. Edits to its
+                            ``transform`` and ``samples`` are seen at the next ``iter()``.
     batch_size, shuffle,    as in torch; torch's own samplers are used.
     sampler, batch_sampler,
-    drop_last, generator
+    drop_last
+    generator               as in torch. With ``seed`` the loader neither reads nor moves it.
     num_workers             no processes: the number of threads, where ``num_threads`` is not given. Also how far ahead
-                            indices are drawn (``num_workers * prefetch_factor`` batches, as in torch). 0: as many threads
-                            as CPUs, and indices are drawn as far ahead as batches are in flight.
-    collate_fn              called on the iterating thread with the list of samples: each a tuple of an image, a view on
-                            the device, and the target as the dataset gave it. Every tensor in what it returns is moved to
-                            the device.
-    pin_memory              page-locked batches if ``device`` is the CPU and the machine has an accelerator; of no effect on
-                            a CUDA device, where batches lie on it already.
+                            indices are drawn (``num_workers * prefetch_factor`` batches, as in torch). 0: as many
+                            threads as CPUs, and indices are drawn as far ahead as batches are in flight.
+    collate_fn              called on the iterating thread with the list of samples: each a tuple of an image, a view
+                            on the device, and the target as the dataset gave it. Every tensor in what it returns is
+                            moved to the device.
+    pin_memory              page-locked batches if ``device`` is the CPU and the machine has an accelerator; of no
+                            effect on a CUDA device, where batches lie on it already.
     timeout                 seconds to wait for a batch, as in torch; with ``num_workers=0`` too.
     worker_init_fn          kept, never called: there are no workers, and draws don't depend on global generators.
     multiprocessing_context validated as in torch, otherwise without effect: there are no processes.
     prefetch_factor         batches in flight, 2 if not given; with ``num_workers=0`` too.
-    persistent_workers      ``iter()`` returns the same iterator again, as in torch; with ``num_workers=0`` too. Threads and
-                            graphs are kept between epochs in any case.
+    persistent_workers      ``iter()`` returns the same iterator again, as in torch; with ``num_workers=0`` too. Threads
+                            and graphs are kept between epochs in any case.
     pin_memory_device       deprecated in torch, and treated alike.
     in_order                batches always come in order, which ``False`` allows too.
     ======================= ==========================================================================================
@@ -68,23 +73,30 @@ class DataLoader(TorchDataLoader[Any]):
 
     * With ``num_workers=0`` torch refuses ``prefetch_factor``, ``persistent_workers``, ``multiprocessing_context`` and
       ``timeout``; here they are taken.
-    * With ``num_workers=0`` torch draws each batch of indices when it is asked for; here as many as are in flight are drawn
-      ahead, from ``iter()`` on. A given ``generator`` is put back when an epoch ends early; what a sampler has taken from
-      torch's *global* generator by then is not. Random transforms don't move torch's generators here at all.
-    * ``prefetch_factor=0`` is an error; torch would yield nothing.
-    * torch's warning about too many worker processes doesn't appear: there are none.
+    * With ``num_workers=0`` torch draws each batch of indices when it is asked for; here as many as are in flight are
+      drawn ahead, from the first ``next()`` on. A given ``generator``, the loader's or a sampler's, is put back when an
+      epoch ends early; what a sampler has taken from torch's *global* generator by then is not. Random transforms
+      don't move torch's generators here at all.
+    * With workers torch raises an error of a sampler as soon as it draws ahead; here it waits for its turn, so that the
+      batches before it arrive.
+    * After any exception the iterator is finished; torch's goes on with the next batch.
+    * There are no worker processes: ``get_worker_info()`` is ``None`` in ``collate_fn`` and ``target_transform``, which
+      run on the iterating thread when a batch is handed over, and errors come as they were raised, not wrapped.
+    * ``prefetch_factor=0`` is an error; torch fails at ``iter()``.
+    * torch's warning about too many worker processes doesn't appear.
     * A truncated JPEG whose damage lies below the window that is decoded loads without an error.
 
     Args:
-        pipeline: what to do with a sample, in place of ``dataset.transform``: a torchvision transform. A transform in both
-            places is an error.
-        device: where batches lie: ``"auto"`` is ``cuda:LOCAL_RANK``, or the current CUDA device, or the CPU where there is
-            none, found at the first ``iter()``; or what ``torch.device`` takes. Construction never touches CUDA.
-        seed: an integer makes the order (``torch.randperm`` under ``seed + epoch``, as ``DistributedSampler``) and all draws
-            pure functions of (seed, epoch), and nothing global is read. ``None``: the order comes from torch's generators
-            as torch's own loader draws it, and the draws follow from the loader's base seed.
-        num_threads: CPU threads; ``None``: ``num_workers`` if above 0, else the CPUs that this process may use (affinity,
-            cgroup quota) divided by ``LOCAL_WORLD_SIZE``.
+        pipeline: what to do with a sample, in place of ``dataset.transform``: a torchvision transform. A transform in
+            both places is an error.
+        device: where batches lie: ``"auto"`` is ``cuda:LOCAL_RANK`` (where the process sees more than one device), or
+            the current CUDA device, or the CPU where there is none, found at the first ``iter()``; or what
+            ``torch.device`` takes. Construction never touches CUDA.
+        seed: an integer makes the order (``torch.randperm`` under ``seed + epoch``, as ``DistributedSampler``) and all
+            draws pure functions of (seed, epoch), and nothing global is read. ``None``: the order comes from torch's
+            generators as torch's own loader draws it, and the draws follow from the loader's base seed.
+        num_threads: CPU threads; ``None``: ``num_workers`` if above 0, else the CPUs that this process may use
+            (affinity, cgroup quota) divided by ``LOCAL_WORLD_SIZE``.
         decode: how images are decoded.
         apply_exif: whether to turn images by their EXIF orientation; torchvision doesn't.
 
@@ -120,7 +132,7 @@ class DataLoader(TorchDataLoader[Any]):
         device: Literal["auto"] | str | int | torch.device = "auto",
         seed: int | None = None,
         num_threads: int | None = None,
-        decode: Decode | None = None,
+        decode: Decode = _DECODE,
         apply_exif: bool = False,
     ) -> None:
         _check_arguments(prefetch_factor, device, seed, num_threads, decode)
@@ -131,7 +143,7 @@ class DataLoader(TorchDataLoader[Any]):
         as_if_worker = num_workers == 0 and (
             prefetch_factor is not None or persistent_workers or multiprocessing_context is not None
         )
-        super().__init__(
+        cast(Any, super()).__init__(
             dataset,
             batch_size,
             shuffle if order is None else False,
@@ -160,7 +172,7 @@ class DataLoader(TorchDataLoader[Any]):
         self.__dict__["device"] = device
         self.seed = seed
         self.num_threads = num_threads
-        self.decode = Decode() if decode is None else decode
+        self.decode = decode
         self.apply_exif = apply_exif
         self._given_samplers = tuple(given for given in (batch_sampler, sampler) if given is not None)
         self._epochs = sampling.EpochCounter()
@@ -173,23 +185,16 @@ class DataLoader(TorchDataLoader[Any]):
         """Where batches lie; until the first ``iter()`` the argument as it was given."""
         return self._runtime.device or cast("torch.device | str | int", self.__dict__["device"])
 
-    @property
-    def multiprocessing_context(self) -> Any:
-        """The argument as it was given, validated as in torch."""
-        return super().multiprocessing_context
-
-    @multiprocessing_context.setter
-    def multiprocessing_context(self, value: Any) -> None:
-        cast(Any, TorchDataLoader.multiprocessing_context).fset(self, value)
-
     def check_worker_number_rationality(self) -> None:
         """torch warns here about too many worker processes; there are none."""
 
     def __getstate__(self) -> dict[str, Any]:
-        state = self.__dict__.copy()
-        state["_runtime"] = Runtime()
-        state["_iterator"] = None
-        return state
+        return {**self.__dict__, "_runtime": Runtime(), "_iterator": None, "_epochs": replace(self._epochs)}
+
+    def __setattr__(self, attr: str, val: Any) -> None:
+        if attr in ("seed", "shuffle") and attr in self.__dict__:  # the sampler was made from them, as in torch
+            raise ValueError(f"{attr} attribute should not be set after {type(self).__name__} is initialized")
+        cast(Any, super()).__setattr__(attr, val)
 
     # Epochs --------------------------------------------------------------------------------------------------------
 
@@ -197,12 +202,15 @@ class DataLoader(TorchDataLoader[Any]):
         """Choose the epoch of the next ``iter()``, and tell the given samplers that want to know.
 
         Args:
-            epoch: at least 0. Without a call, each ``iter()`` takes a given sampler's integer ``epoch`` attribute, or else
-                is one epoch later than the one before, from 0 on.
+            epoch: at least 0. Without a call, each ``iter()`` takes a given sampler's integer ``epoch`` attribute, or
+                else is one epoch later than the one before, from 0 on.
+
+        Raises:
+            ArgumentError: for anything else.
         """
-        if epoch < 0:
-            raise ArgumentError(f"epoch must be at least 0, got {epoch}")
-        self._epochs.chosen = epoch
+        if not _is_integer(epoch) or epoch < 0:
+            raise ArgumentError(f"epoch must be an integer of at least 0, got {epoch!r}")
+        self._epochs.chosen = int(epoch)
         sampling.pass_epoch(self._samplers(), epoch)
 
     def _samplers(self) -> list[object]:
@@ -236,26 +244,34 @@ class DataLoader(TorchDataLoader[Any]):
 
 
 def _check_arguments(
-    prefetch_factor: int | None, device: object, seed: object, num_threads: object, decode: object
+    prefetch_factor: object, device: object, seed: object, num_threads: object, decode: object
 ) -> None:
     if prefetch_factor == 0:
         raise ArgumentError("prefetch_factor must be at least 1, got 0: without a batch in flight none ever arrives")
-    if seed is not None and (not isinstance(seed, int) or isinstance(seed, bool)):
-        raise ArgumentError(f"seed must be an integer or None, got {seed!r}")
-    if num_threads is not None and (not isinstance(num_threads, int) or isinstance(num_threads, bool) or num_threads < 1):
+    if seed is not None and not (_is_integer(seed) and _MIN_SEED <= seed <= _MAX_SEED):
+        raise ArgumentError(f"seed must be an integer in [-2**63, 2**63), or None, got {seed!r}")
+    if num_threads is not None and not (_is_integer(num_threads) and num_threads >= 1):
         raise ArgumentError(f"num_threads must be an integer of at least 1, or None, got {num_threads!r}")
-    if decode is not None and not isinstance(decode, Decode):
+    if not isinstance(decode, Decode):
         raise ArgumentError(f"decode must be a gpufeed.Decode, such as Decode(placement='cpu'), got {decode!r}")
     parse_device(device)
+
+
+_MIN_SEED, _MAX_SEED = -(2**63), 2**63 - 1
+"""What ``torch.Generator.manual_seed`` takes, with room for the epochs that are added."""
+
+
+def _is_integer(value: object) -> TypeGuard[int]:
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
 
 
 def _as_dataset(dataset: object, pipeline: object) -> Dataset[Any]:
     """The dataset itself, or an ``ImageFolder`` of a path."""
     if not isinstance(dataset, (str, os.PathLike)):
         return cast("Dataset[Any]", dataset)
+    path = os.fspath(cast("str | os.PathLike[str]", dataset))
     if pipeline is None:
         raise ArgumentError(
-            f"a folder's path ({os.fspath(cast(Any, dataset))!r}) needs pipeline=, a torchvision transform that says what to do "
-            "with its images"
+            f"a folder's path ({path!r}) needs pipeline=, a torchvision transform that says what to do with its images"
         )
-    return ImageFolder(os.fspath(cast(Any, dataset)))
+    return cast(Any, ImageFolder)(path)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from gpufeed import geometry
 from gpufeed.draws import DRAWS_PER_OP, Draws
 from gpufeed.plan import (
+    MIRROR_LIMITS,
     CenterCrop,
     Flip,
     Op,
@@ -21,12 +22,14 @@ from gpufeed.plan import (
     RandomGrayscale,
     Resize,
 )
+from gpufeed.spec import ImageSpec
 
 __all__ = ["BatchParameters", "OpParameters", "draw_parameters"]
 
 OpParameters = NDArray[np.int64] | NDArray[np.bool_] | None
-"""The parameters of one op for a batch: (B, 4) windows of a crop, (B, 4) paddings of `Pad`, (B, 2) output sizes of `Resize`,
-(B,) bool of an op that is drawn or not, ``None`` for an op that needs none. Layouts as in `gpufeed.geometry`."""
+"""The parameters of one op for a batch: (B, 4) windows of a crop, (B, 4) paddings of `Pad`, (B, 2) output sizes of
+`Resize`, (B,) bool of an op that is drawn or not, ``None`` for an op that needs none. Layouts as in
+`gpufeed.geometry`."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,8 +66,11 @@ def draw_parameters(plan: Plan, sizes_hw: NDArray[np.int64], draws: Draws) -> Ba
     values: list[OpParameters] = []
     sizes = [sizes_hw]
     refused: dict[int, str] = {}
-    for position, op in enumerate(plan.ops):
+    for position, (op, spec) in enumerate(zip(plan.ops, plan.specs(), strict=False)):
         value, out_sizes = _draw(op, sizes[-1], draws, position * DRAWS_PER_OP)
+        if isinstance(op, Pad) and value is not None:
+            for row in np.flatnonzero(_mirrors_too_far(op, spec, sizes[-1], value)):
+                refused.setdefault(int(row), _mirror_cause(op, sizes[-1][row], value[row]))
         for row in np.flatnonzero((out_sizes < 1).any(axis=1)):
             refused.setdefault(int(row), _cause(op, sizes[-1][row], out_sizes[row]))
         values.append(value)
@@ -102,6 +108,25 @@ def _draw(op: Op, sizes: NDArray[np.int64], draws: Draws, first: int) -> tuple[O
             return draws.coin(first, p), sizes
         case _:
             return None, sizes
+
+
+def _mirrors_too_far(
+    op: Pad, spec: ImageSpec, sizes: NDArray[np.int64], pads: NDArray[np.int64] | NDArray[np.bool_]
+) -> NDArray[np.bool_]:
+    """Rows where torchvision's tensor kernels, which mirror once, would refuse the padding."""
+    limit = MIRROR_LIMITS.get(op.mode)
+    if limit is None or spec.container == "pil":
+        return np.zeros(len(sizes), dtype=np.bool_)
+    most = sizes - limit
+    height, width = pads[:, 1::2].max(axis=1), pads[:, 0::2].max(axis=1)
+    return (height > most[:, 0]) | (width > most[:, 1])
+
+
+def _mirror_cause(op: Pad, size_hw: NDArray[np.int64], pads: NDArray[np.int64] | NDArray[np.bool_]) -> str:
+    return (
+        f"{op.mode} padding of {tuple(pads.tolist())} pixels (left, top, right, bottom) is more than a tensor of "
+        f"{size_hw[0]}x{size_hw[1]} has to mirror; pad the PIL image, before it becomes a tensor"
+    )
 
 
 def _cause(op: Op, size_hw: NDArray[np.int64], out_hw: NDArray[np.int64]) -> str:

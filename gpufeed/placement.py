@@ -29,7 +29,7 @@ __all__ = ["DALI_FILTERS", "WINDOWS", "Device", "Exactness", "Placed", "Placemen
 
 Device = Literal["cpu", "cuda"]
 Stage = Literal["decode", "graph", "tail"]
-"""``decode``: part of DALI's decoding (only the window is decoded); ``graph``: another DALI operator; ``tail``: torch."""
+"""``decode``: part of DALI's decoding (only the window is); ``graph``: another DALI operator; ``tail``: torch."""
 
 WINDOWS = (RandomAreaCrop, RandomCrop, CenterCrop)
 """Ops that only take a window of the image, and so can be part of decoding it."""
@@ -40,7 +40,7 @@ class Exactness:
     """How equal an op's pixels are to torchvision's, on torchvision's own input.
 
     Attributes:
-        kind: ``exact``: equal bit for bit; ``bounded``: as ``detail`` says; ``refused``: not done, for the reason there.
+        kind: ``exact``: equal bit for bit; ``bounded``: as ``detail`` says; ``refused``: not done, for that reason.
         detail: the bound in words (differences in 1/255), or the reason and the way out; empty where exact.
     """
 
@@ -74,11 +74,12 @@ class Placement:
         device: where the result lies.
         placed: one entry per op.
         decoded: how many leading ops the decoder does, by decoding a window.
-        in_graph: how many leading ops, those included, DALI does; the tail does the others. On the CPU equal to ``decoded``.
+        in_graph: how many leading ops, those included, DALI does; the tail does the others. On the CPU equal to
+            ``decoded``.
         uniform: position of the first op whose input has the same size in every sample from there on; ``len(plan.ops)``
             if only the output is known to be uniform, ``None`` if not even that: from there the tail works on batches.
-        final: position of the op that makes the output's dtype, after which nothing but `Normalize`, `Flip` and `Convert`
-            follows: it writes straight into the batch. ``None`` where there is no such op.
+        final: position of the op that makes the output's dtype, after which nothing but `Normalize`, `Flip` and
+            `Convert` follows: it writes straight into the batch. ``None`` where there is no such op.
     """
 
     plan: Plan
@@ -183,7 +184,7 @@ def _moves_or_resizes(op: Op, spec: ImageSpec) -> bool:
 
 
 def _only_scales(ops: tuple[Op, ...], spec: ImageSpec) -> bool:
-    """Whether ``ops`` are what DALI's crop-mirror-normalise does in one kernel: bytes to float32, scaled, normalised once."""
+    """Whether ``ops`` are what DALI's crop-mirror-normalise does in one kernel: bytes to normalised float32."""
     if spec.dtype != "uint8":
         return False
     conversions = [op for op in ops if isinstance(op, (ToTensor, ToDtype))]

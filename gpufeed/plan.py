@@ -17,6 +17,8 @@ from gpufeed.errors import UnsupportedError
 from gpufeed.spec import Container, ImageSpec, is_float_dtype, max_value
 
 __all__ = [
+    "DECODED",
+    "MIRROR_LIMITS",
     "Api",
     "CenterCrop",
     "Convert",
@@ -42,8 +44,15 @@ Api = Literal["v1", "v2"]
 
 Interpolation = Literal["nearest", "nearest-exact", "bilinear", "bicubic", "box", "hamming", "lanczos"]
 PadMode = Literal["constant", "edge", "reflect", "symmetric"]
+MIRROR_LIMITS: dict[str, int] = {"reflect": 1, "symmetric": 0}
+"""By how many pixels less than an image's side a tensor may be padded: torchvision's tensor kernels mirror once, while
+NumPy, which pads PIL images, mirrors as often as it takes."""
+
 Fill = tuple[float, ...]
 """One value for all channels, or one per channel; on the scale of the image's dtype."""
+
+DECODED = ImageSpec()
+"""What a plan begins with: an image decoded to 8-bit RGB, of any size."""
 
 _SizeHW = tuple[int, int]
 
@@ -147,7 +156,7 @@ class Pad(Op):
     """
 
     padding_ltrb: tuple[int, int, int, int] = (0, 0, 0, 0)
-    fill: Fill = (0,)
+    fill: Fill = (0.0,)
     mode: PadMode = "constant"
     grow_to_hw: _SizeHW | None = None
 
@@ -161,10 +170,19 @@ class Pad(Op):
         left, top, right, bottom = self.padding_ltrb
         height, width = spec.size_hw[0] + top + bottom, spec.size_hw[1] + left + right
         if self.grow_to_hw is not None:
-            height += 2 * max(self.grow_to_hw[0] - height, 0)
-            width += 2 * max(self.grow_to_hw[1] - width, 0)
+            grow_h, grow_w = max(self.grow_to_hw[0] - height, 0), max(self.grow_to_hw[1] - width, 0)
+            left, top, right, bottom = left + grow_w, top + grow_h, right + grow_w, bottom + grow_h
+            height, width = height + 2 * grow_h, width + 2 * grow_w
         if height < 1 or width < 1:
             raise UnsupportedError(f"padding {self.padding_ltrb} leaves nothing of an image of {spec.size_hw}")
+        limit = MIRROR_LIMITS.get(self.mode)
+        if limit is not None and spec.container != "pil":
+            most_h, most_w = spec.size_hw[0] - limit, spec.size_hw[1] - limit
+            if max(top, bottom) > most_h or max(left, right) > most_w:
+                raise UnsupportedError(
+                    f"{self.mode} padding of a tensor of {spec.size_hw} must be at most {most_h} at the top and bottom "
+                    f"and {most_w} at the left and right, got {(left, top, right, bottom)} (left, top, right, bottom)"
+                )
         return spec.with_size((height, width))
 
 
@@ -289,10 +307,12 @@ class Convert(Op):
 
 @dataclass(frozen=True, slots=True)
 class ToDtype(Op):
-    """Another dtype, scaled to its full intensity if ``scale`` (``ToDtype``, ``ConvertImageDtype``). ``api`` as in `Resize`.
+    """Another dtype, as ``ToDtype`` and ``ConvertImageDtype``.
 
     Attributes:
         dtype: torch's name without ``torch.``.
+        scale: whether values are scaled to the full intensity of ``dtype``.
+        api: as in `Resize`.
     """
 
     dtype: str
@@ -352,7 +372,7 @@ class Plan:
     """
 
     ops: tuple[Op, ...]
-    input: ImageSpec = ImageSpec()
+    input: ImageSpec = DECODED
 
     def __post_init__(self) -> None:
         for _ in self.specs():  # every op must take its input

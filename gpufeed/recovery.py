@@ -1,7 +1,7 @@
 """When a batch fails: find the sample that is to blame, and say why in words.
 
-DALI names the file only where it is missing or empty. The batch is therefore read again, sample by sample, in a graph of
-its own, so that the batches in flight are not disturbed. Draws are keyed by sample, so what is read again is the same.
+DALI names the file only where it is missing or empty. The batch is therefore read again, sample by sample, in a graph
+of its own, so that the batches in flight are not disturbed. Draws are keyed by sample, so the same comes out again.
 """
 
 from __future__ import annotations
@@ -9,6 +9,10 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
 
 from gpufeed.draws import Draws
 from gpufeed.errors import SampleError
@@ -51,7 +55,7 @@ def prepare(graph: ReadGraph, source: Source, indices: Sequence[int], draws: Dra
     if refused:
         row = min(refused)
         raise SampleError(indices[row], source.name_of(indices[row]), refused[row])
-    windows = [value for value in parameters.values[: placement.decoded] if value is not None]
+    windows = [cast("NDArray[np.int64]", value) for value in parameters.values[: placement.decoded]]
     return Prepared(encoded, parameters, compose_windows(encoded.sizes_hw, windows))
 
 

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Iterator, Sequence, Sized
 from dataclasses import dataclass, field
-from typing import Protocol, cast
+from typing import Any, Protocol, cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch.utils.data import DistributedSampler, RandomSampler, SequentialSampler
+from torch.utils.data import BatchSampler, DistributedSampler, RandomSampler, SequentialSampler
 
 __all__ = [
     "EpochCounter",
     "GeneratorRewind",
     "Occurrences",
     "SeededSampler",
-    "as_index",
     "as_index_batch",
+    "given_generators",
     "occurrences_for",
     "pass_epoch",
     "unwrap",
@@ -27,12 +28,12 @@ __all__ = [
 class SeededSampler(RandomSampler):
     """A shuffled order that is a pure function of (seed, epoch).
 
-    It is `DistributedSampler`'s: ``torch.randperm`` under a generator seeded with ``seed + epoch``. No generator outside
-    is read or moved. A subclass of ``RandomSampler``, so that frameworks see that the order is shuffled.
+    It is `DistributedSampler`'s: ``torch.randperm`` under a generator seeded with ``seed + epoch``. No generator
+    outside is read or moved. A subclass of ``RandomSampler``, so that frameworks see that the order is shuffled.
     """
 
     def __init__(self, data_source: Sized, seed: int) -> None:
-        super().__init__(data_source)
+        cast(Any, super()).__init__(data_source)
         self.seed = seed
         self.epoch = 0
 
@@ -42,16 +43,16 @@ class SeededSampler(RandomSampler):
 
     def __iter__(self) -> Iterator[int]:
         generator = torch.Generator()
-        generator.manual_seed(self.seed + self.epoch)
-        yield from cast("list[int]", torch.randperm(len(self.data_source), generator=generator).tolist())
+        generator.manual_seed(int(self.seed) + self.epoch)
+        yield from cast(Any, torch.randperm(len(self.data_source), generator=generator)).tolist()
 
 
 @dataclass(slots=True)
 class EpochCounter:
     """Which epoch the next ``iter()`` is.
 
-    ``set_epoch`` since the last ``iter()`` decides, else a given sampler's own integer ``epoch``, else the previous epoch + 1;
-    the first is 0.
+    ``set_epoch`` since the last ``iter()`` decides, else a given sampler's own integer ``epoch``, else the previous
+    epoch + 1; the first is 0.
     """
 
     previous: int = -1
@@ -68,7 +69,8 @@ class EpochCounter:
 
 def _own_epoch(sampler: object) -> int | None:
     epoch = getattr(sampler, "epoch", None)
-    return epoch if isinstance(epoch, int) and not isinstance(epoch, bool) and epoch >= 0 else None
+    is_epoch = isinstance(epoch, (int, np.integer)) and not isinstance(epoch, bool) and epoch >= 0
+    return int(cast(int, epoch)) if is_epoch else None
 
 
 def pass_epoch(samplers: Iterable[object], epoch: int) -> None:
@@ -79,24 +81,16 @@ def pass_epoch(samplers: Iterable[object], epoch: int) -> None:
             set_epoch(epoch)
 
 
-class _Indexable(Protocol):
-    def __index__(self) -> int: ...
-
-
-def as_index(index: object) -> int:
-    """An index as an int: Python's, NumPy's and tensor scalars alike; anything else raises ``TypeError`` as in a list."""
-    if not hasattr(index, "__index__"):
-        raise TypeError(f"indices from a sampler must be integers, got {index!r} ({type(index).__name__})")
-    return cast("_Indexable", index).__index__()
-
-
 def as_index_batch(batch: object) -> list[int]:
-    """A batch of indices, from whatever iterable a batch sampler gives, as a list of ints."""
-    if isinstance(batch, (torch.Tensor, np.ndarray)):
-        return [as_index(index) for index in batch.reshape(-1).tolist()] if batch.ndim == 1 else [as_index(batch)]
-    if not isinstance(batch, Iterable):
-        raise TypeError(f"a batch sampler must give batches of indices, got {batch!r} ({type(batch).__name__})")
-    return [as_index(index) for index in cast("Iterable[object]", batch)]
+    """A batch of indices, from whatever iterable a batch sampler gives, as a new list of ints.
+
+    Raises:
+        TypeError: where there is nothing to iterate over, or something that can't index a list.
+    """
+    items = cast(Any, batch)
+    if isinstance(batch, (torch.Tensor, np.ndarray)) and items.ndim == 1 and items.dtype in (torch.int64, np.int64):
+        items = items.tolist()  # much quicker than item by item
+    return [*map(operator.index, items)]
 
 
 class Occurrences(Protocol):
@@ -156,62 +150,79 @@ class _UniqueOccurrences:
         return np.zeros(len(indices), dtype=np.int64)
 
 
-def occurrences_for(sampler: object, length: int, dataset: object) -> tuple[Occurrences, int | None]:
+def occurrences_for(sampler: object, length: int, dataset: object, given: bool) -> tuple[Occurrences, int | None]:
     """How to count for an epoch of ``sampler``, and the rank where it must be part of the key.
 
     Args:
         sampler: what gives the indices, one by one or in batches; the innermost that is known.
         length: number of samples in the dataset.
         dataset: the loader's dataset: a sampler over another one is not a plain one.
+        given: whether the user gave the sampler; the loader's own are the same on every rank.
     """
-    if type(sampler) is DistributedSampler and cast("DistributedSampler[object]", sampler).dataset is dataset:
-        distributed = cast("DistributedSampler[object]", sampler)
-        return _DistributedOccurrences(length, distributed.num_replicas, distributed.rank), None
-    rank = None
-    if (
-        torch.distributed.is_available()
-        and torch.distributed.is_initialized()
-        and torch.distributed.get_world_size() > 1
-    ):
-        rank = torch.distributed.get_rank()
-    if type(sampler) is SeededSampler or type(sampler) is SequentialSampler:
-        return _UniqueOccurrences(), None if type(sampler) is SeededSampler else rank
-    if type(sampler) is RandomSampler and not sampler.replacement and sampler.num_samples <= length:
-        return _UniqueOccurrences(), rank
-    return _CountedOccurrences(length), rank
+    if type(sampler) is DistributedSampler:
+        distributed = cast(Any, sampler)
+        if distributed.dataset is dataset:
+            return _DistributedOccurrences(length, distributed.num_replicas, distributed.rank), None
+    occurrences = _UniqueOccurrences() if _gives_each_index_once(sampler) else _CountedOccurrences(length)
+    return occurrences, _rank() if given else None
+
+
+def _gives_each_index_once(sampler: Any) -> bool:
+    if type(sampler) is RandomSampler:
+        return not sampler.replacement and sampler.num_samples <= len(sampler.data_source)
+    return type(sampler) in (SequentialSampler, SeededSampler)
+
+
+def _rank() -> int | None:
+    """This process's rank where there are several."""
+    if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
+        return None
+    return torch.distributed.get_rank() if torch.distributed.get_world_size() > 1 else None
 
 
 @dataclass(slots=True, eq=False)
 class GeneratorRewind:
-    """Puts a given ``generator`` back to where torch's own loader would have left it after an early end.
+    """Puts given generators back to where torch's own loader would have left them after an early end.
 
     Without workers torch draws indices late, one batch at a time; gpufeed draws them ahead. After each batch of indices
-    the state is noted, and `rewind` restores the one that belongs to the last batch handed over, unless somebody else has
-    moved the generator since.
+    the states are noted, and `rewind` restores those that belong to the last batch asked for, each unless somebody else
+    has moved that generator since.
+
+    Attributes:
+        generators: the given ones, each once.
+        states: one entry per note, each with one state per generator; the oldest is where torch's loader would be.
     """
 
-    generator: torch.Generator
-    states: list[torch.Tensor] = field(default_factory=list[torch.Tensor])
+    generators: tuple[torch.Generator, ...]
+    states: list[tuple[torch.Tensor, ...]] = field(default_factory=list[tuple[torch.Tensor, ...]])
 
     def note(self) -> None:
-        """A batch of indices was drawn (the first call: before any)."""
-        self.states.append(self.generator.get_state())
+        """A batch of indices was drawn, or refused for there being no more (the first call: before any)."""
+        self.states.append(tuple(generator.get_state() for generator in self.generators))
 
-    def handed_over(self) -> None:
-        """The oldest batch drawn was handed over; its state is now the one to return to."""
+    def asked(self) -> None:
+        """The next batch was asked for: torch's loader would draw its indices now."""
         if len(self.states) > 1:
             del self.states[0]
 
     def rewind(self) -> None:
-        """Return to the state after the last batch that was handed over."""
-        if len(self.states) > 1 and torch.equal(self.generator.get_state(), self.states[-1]):
-            self.generator.set_state(self.states[0])
+        """Return to the states after the last batch that was asked for."""
+        if len(self.states) > 1:
+            for generator, target, last in zip(self.generators, self.states[0], self.states[-1], strict=True):
+                if torch.equal(generator.get_state(), last):
+                    generator.set_state(target)
         self.states.clear()
+
+
+def given_generators(generator: object, samplers: Iterable[object]) -> tuple[torch.Generator, ...]:
+    """The loader's ``generator`` and those of its samplers, each once."""
+    candidates = [generator, *(getattr(sampler, "generator", None) for sampler in samplers)]
+    return tuple({id(each): each for each in candidates if isinstance(each, torch.Generator)}.values())
 
 
 def unwrap(sampler: object) -> list[object]:
     """A sampler and, inside torch's own ``BatchSampler``, the one that it wraps; outermost first."""
     chain = [sampler]
-    while type(chain[-1]) is torch.utils.data.BatchSampler:
+    while type(chain[-1]) is BatchSampler:
         chain.append(chain[-1].sampler)
     return chain

@@ -6,7 +6,6 @@ import math
 import threading
 from abc import ABC, abstractmethod
 from collections import deque
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -24,12 +23,13 @@ from gpufeed.placement import Placement
 from gpufeed.recovery import Prepared, find_bad_sample, prepare
 from gpufeed.tail import Tail
 from gpufeed.tail.geometry import crop
-from gpufeed.tensors import BatchMemory
+from gpufeed.tensors import BatchMemory, from_numpy
+from gpufeed.threads import Pool
 
 __all__ = ["CpuStages", "GraphStages", "one_torch_thread"]
 
 _MAX_CHUNK = 6
-"""Samples that one worker finishes at a time: their float32 pixels at 224 x 224 are about as much as a core's cache holds."""
+"""Samples that one worker finishes at a time: as many float32 pixels at 224 x 224 as a core's cache holds."""
 
 
 @dataclass(slots=True, eq=False)
@@ -72,27 +72,31 @@ class GraphStages(ABC):
         assert self._read is not None
         try:
             prepared = prepare(self._read, job.source, job.indices, job.draws, self._placement)
-        except RuntimeError as error:
+            self._schedule(prepared)
+        except SampleError:
+            raise
+        except BaseException as error:
+            # Inputs may have been fed and not taken; a next batch must not meet them, so the graphs are made anew.
+            self._read = None
             self._start_again(job, error)
             return
-        self._schedule(prepared)
         self._started.append(_Started(job, prepared))
 
     def finish(self) -> None:
-        """Wait for the oldest job started and bring it to its end, at once or soon."""
+        """Wait for the oldest job started and bring it to its end, at once or soon; never raises."""
         started = self._started.popleft()
         job = started.job
         try:
-            result = self._result()
-        except RuntimeError as error:
-            if not job.cancelled:
-                try:
+            try:
+                result = self._result()
+            except RuntimeError as error:
+                if not job.cancelled:
                     self._start_again(job, error)
-                except BaseException as bad:  # handed to the iterating thread, which raises it
-                    job.fail(bad)
-            return
-        if not job.cancelled:
-            self._complete(job, result, started.prepared)
+                return
+            if not job.cancelled:
+                self._complete(job, result, started.prepared)
+        except BaseException as error:  # handed to the iterating thread, which raises it
+            job.fail(error)
 
     def close(self) -> None:
         """Release graphs and threads; no job is under way any more."""
@@ -105,13 +109,14 @@ class GraphStages(ABC):
             return
         while self._started:
             self.finish()
-        self._max_batch_size = 1 << max(batch_size - 1, 0).bit_length()
-        self._read = ReadGraph(self._max_batch_size, self._num_threads, self._apply_exif)
-        self._make_graph(self._max_batch_size)
+        size = max(self._max_batch_size, 1 << max(batch_size - 1, 0).bit_length())
+        read = ReadGraph(size, self._num_threads, self._apply_exif)
+        self._make_graph(size)
+        self._read, self._max_batch_size = read, size
 
-    def _start_again(self, job: Job, error: RuntimeError) -> None:
+    def _start_again(self, job: Job, error: BaseException) -> None:
         """After a failure: name the bad sample, or, where none is bad this time, run the whole job once more."""
-        if isinstance(error, SampleError):
+        if not isinstance(error, RuntimeError):  # DALI's are; others don't come from a sample's bytes
             raise error
         find_bad_sample(job.source, job.indices, job.draws, self._placement, self._apply_exif)
         if job.retried:
@@ -154,10 +159,10 @@ class CpuStages(GraphStages):
         self._memory = memory
         self._tail = Tail(placement)
         self._decode: DecodeGraph | None = None
-        self._pool = ThreadPoolExecutor(num_threads, "gpufeed-tail", initializer=one_torch_thread)
+        self._pool = Pool(num_threads, "gpufeed-tail", one_torch_thread)
 
     def close(self) -> None:
-        self._pool.shutdown()
+        self._pool.close()
         super().close()
 
     def _make_graph(self, max_batch_size: int) -> None:
@@ -233,7 +238,7 @@ def _finish_chunk(
     error: BaseException | None = None
     try:
         if not countdown.job.cancelled:
-            images = [torch.from_numpy(one).permute(2, 0, 1) for one in pixels]
+            images = [from_numpy(one).permute(2, 0, 1) for one in pixels]
             for number in range(len(images)):
                 window = region.outer.get(first_row + number)
                 if window is not None:

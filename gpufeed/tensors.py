@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
@@ -12,7 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-__all__ = ["BatchMemory", "from_dali", "hand_over", "map_tensors", "to_device"]
+__all__ = ["BatchMemory", "from_dali", "from_numpy", "hand_over", "map_tensors", "to_device"]
 
 _ALIGNMENT = 64
 """Bytes; what torch's own CPU allocator gives."""
@@ -30,8 +29,9 @@ class BatchMemory:
 
     def __init__(self, keep: int = 4) -> None:
         self._keep = keep
-        self._free: list[NDArray[np.uint8]] = []
-        self._lock = threading.RLock()  # a collection may give memory back while this thread takes some
+        # Memory may come back at any moment, from a garbage collection on any thread or in a forked child, where a lock
+        # could be held for ever. So there is none: each of a dict's own operations is atomic.
+        self._free: dict[int, NDArray[np.uint8]] = {}
 
     def take(self, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
         """An uninitialised contiguous CPU tensor."""
@@ -42,21 +42,25 @@ class BatchMemory:
         # The view is what torch holds on to; when it dies, no tensor is left on this memory.
         view = block[:size].view()
         weakref.finalize(view, self._give_back, block).atexit = False
-        return torch.from_numpy(view).view(dtype).view(shape)
+        return from_numpy(view).view(dtype).view(shape)
 
     def _pop(self, size: int) -> NDArray[np.uint8]:
-        with self._lock:
-            for position, block in enumerate(self._free):
-                if size <= len(block) <= 2 * size:
-                    return self._free.pop(position)
+        for key, block in list(self._free.items()):
+            if size <= len(block) <= 2 * size and self._free.pop(key, None) is not None:
+                return block
         raw = np.empty(size + _ALIGNMENT, dtype=np.uint8)
         start = -raw.ctypes.data % _ALIGNMENT
         return raw[start : start + size]
 
     def _give_back(self, block: NDArray[np.uint8]) -> None:
-        with self._lock:
-            self._free.append(block)
-            del self._free[: -self._keep]
+        self._free[id(block)] = block
+        for key in list(self._free)[: -self._keep]:
+            self._free.pop(key, None)
+
+
+def from_numpy(array: NDArray[Any]) -> torch.Tensor:
+    """An array as a CPU tensor on the same memory."""
+    return cast(Any, torch).from_numpy(array)
 
 
 def from_dali(tensor: Any) -> torch.Tensor:
@@ -96,13 +100,12 @@ def map_tensors(value: object, function: Callable[[torch.Tensor], torch.Tensor])
             return items
     if isinstance(value, tuple):
         entries = [map_tensors(item, function) for item in cast("tuple[object, ...]", value)]
-        if hasattr(value, "_fields"):
-            return cast(Any, type(value))(*entries)
-        return tuple(entries)
+        cls: Any = type(cast(object, value))
+        return cls(*entries) if hasattr(cls, "_fields") else tuple(entries)
     if isinstance(value, Sequence):
         entries = [map_tensors(item, function) for item in cast("Sequence[object]", value)]
         try:
-            return cast(Any, type(value))(entries)
+            return cast(Any, type(cast(object, value)))(entries)
         except TypeError:  # a sequence that isn't made from a list, as a range
             return entries
     return value

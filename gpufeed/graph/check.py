@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from nvidia.dali import backend
+from gpufeed.graph.untyped import backend
 
 __all__ = ["structural_faults"]
 
@@ -20,8 +20,8 @@ def structural_faults(pipe: Any) -> list[str]:
         pipe: a ``nvidia.dali.Pipeline``.
 
     Returns:
-        Sentences: an operator without an implementation for its backend, an argument that its schema doesn't have, an edge
-        from the GPU to the host, a named argument from the GPU, an output on the host.
+        Sentences: an operator without an implementation for its backend, an edge from the GPU to the host, a named
+        argument from the GPU, an output on the host.
     """
     pipe._build_graph()
     made_on = {

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from nvidia.dali import fn, pipeline_def, types
 
 from gpufeed.graph.reading import Encoded
+from gpufeed.graph.untyped import fn, pipeline_def, types
 
 __all__ = ["DecodeGraph"]
 

@@ -1,4 +1,4 @@
-"""Stage 3 on CUDA: one DALI graph from encoded bytes to as much of the plan as DALI does, the normalised batch at best."""
+"""Stage 3 on CUDA: one DALI graph, from encoded bytes to as much of the plan as DALI does: the whole at best."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from nvidia.dali import fn, pipeline_def, types
 
 from gpufeed.graph.reading import Encoded
+from gpufeed.graph.untyped import fn, pipeline_def, types
 from gpufeed.graph.windows import Region
 from gpufeed.options import Decode
 from gpufeed.parameters import BatchParameters
@@ -61,8 +61,9 @@ class DeviceGraph:
         self._pipe.schedule_run()
 
     def result(self) -> Any:
-        """Wait for the oldest batch scheduled: DALI's list of tensors on the device, CHW if the whole plan is in the graph,
-        else HWC uint8.
+        """Wait for the oldest batch scheduled: DALI's list of tensors on the device.
+
+        They are CHW of the plan's dtype if the whole plan is in the graph, else HWC uint8.
 
         Raises:
             RuntimeError: DALI's, where an image can't be decoded; batches scheduled later are not affected.

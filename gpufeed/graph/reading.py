@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from nvidia.dali import fn, pipeline_def, types
 
+from gpufeed.graph.untyped import fn, pipeline_def, types
 from gpufeed.sources.base import Paths
 
 __all__ = ["HEADER_BYTES", "Encoded", "ReadGraph"]
@@ -68,6 +68,7 @@ class ReadGraph:
 @pipeline_def
 def _read_graph(apply_exif: bool) -> tuple[Any, Any, Any]:
     paths = fn.external_source(name="paths", ndim=1, dtype=types.UINT8, batch=True)
-    content = fn.io.file.read(paths)
+    # Reading into memory is as fast as mapping, and a file that shrinks meanwhile is an error, not a SIGBUS.
+    content = fn.io.file.read(paths, dont_use_mmap=True)
     header = fn.slice(content, 0, HEADER_BYTES, axes=[0], out_of_bounds_policy="pad", fill_values=0)
     return content, header, fn.peek_image_shape(content, adjust_orientation=apply_exif)

@@ -12,6 +12,7 @@ from torchvision.transforms.v2 import functional as functional_v2
 
 from gpufeed.plan import Api
 from gpufeed.spec import ImageSpec
+from gpufeed.tensors import from_numpy
 
 __all__ = ["grayscale", "random_grayscale"]
 
@@ -51,7 +52,7 @@ def random_grayscale(images: torch.Tensor, spec: ImageSpec, api: Api, applied: N
     """
     if not applied.any():
         return images
-    rows = torch.from_numpy(np.flatnonzero(applied)).to(images.device)
+    rows = from_numpy(np.flatnonzero(applied)).to(images.device)
     out = images.clone()
     out[rows] = grayscale(images[rows], spec, images.shape[1], api)
     return out

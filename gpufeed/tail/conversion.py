@@ -29,7 +29,7 @@ def to_dtype(images: torch.Tensor, op: ToDtype) -> torch.Tensor:
 
 
 def convert_into(out: torch.Tensor, images: torch.Tensor, op: ToTensor | ToDtype) -> None:
-    """uint8 to float32 straight into its place, layout included, with the operations of the kernel that ``op`` stands for.
+    """uint8 to float32 straight into its place, layout included, by the operations of the kernel that ``op`` means.
 
     Args:
         out: (N, C, H, W) float32, written.

@@ -7,11 +7,11 @@ from typing import Any, cast
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torchvision.transforms import functional as functional_v1
 from torchvision.transforms.v2 import functional as functional_v2
 
 from gpufeed.plan import Flip, Pad
 from gpufeed.spec import ImageSpec
+from gpufeed.tensors import from_numpy
 
 __all__ = ["crop", "flip_", "pad"]
 
@@ -27,7 +27,6 @@ def crop(image: torch.Tensor, window: NDArray[np.int64]) -> torch.Tensor:
         (N, C, height, width); a view of ``image`` where the window lies inside.
     """
     top, left, height, width = (int(value) for value in window)
-    image_height, image_width = image.shape[-2:]
     inner = image[..., max(top, 0) : max(top + height, 0), max(left, 0) : max(left + width, 0)]
     if inner.shape[-2] == height and inner.shape[-1] == width:
         return inner
@@ -49,7 +48,7 @@ def pad(image: torch.Tensor, op: Pad, spec: ImageSpec, padding: NDArray[np.int64
     """
     left, top, right, bottom = (int(value) for value in padding)
     if spec.container != "pil":
-        fill = list(op.fill) if len(op.fill) > 1 else op.fill[0]
+        fill = op.fill[0] if len(op.fill) == 1 else list(op.fill)
         return cast(Any, functional_v2).pad(image, [left, top, right, bottom], fill=fill, padding_mode=op.mode)
     if op.mode == "constant":
         return _pad_constant(image, op.fill, left, top, right, bottom)
@@ -57,9 +56,7 @@ def pad(image: torch.Tensor, op: Pad, spec: ImageSpec, padding: NDArray[np.int64
     rows = _padded_index(image.shape[-2], top, bottom, op.mode)
     columns = _padded_index(image.shape[-1], left, right, op.mode)
     device = image.device
-    return image.index_select(-2, torch.from_numpy(rows).to(device)).index_select(
-        -1, torch.from_numpy(columns).to(device)
-    )
+    return image.index_select(-2, from_numpy(rows).to(device)).index_select(-1, from_numpy(columns).to(device))
 
 
 def _padded_index(length: int, before: int, after: int, mode: str) -> NDArray[np.int64]:

@@ -122,7 +122,7 @@ def _apply(
         images: (n, C, H, W).
         op: any op of a plan.
         spec: its input.
-        value: its parameters, a row for each image; those of windows, borders and sizes are equal in all rows where n > 1.
+        value: its parameters, a row for each image; borders and sizes are equal in all rows where n > 1.
     """
     if isinstance(op, WINDOWS):
         return _crop_each(images, cast("NDArray[np.int64]", value))

@@ -14,6 +14,7 @@ from torchvision.transforms.v2 import functional as functional_v2
 
 from gpufeed.plan import Resize
 from gpufeed.spec import ImageSpec
+from gpufeed.tensors import from_numpy
 
 __all__ = ["resize", "resize_into"]
 
@@ -73,17 +74,17 @@ def resize_into(out: torch.Tensor, image: torch.Tensor, op: Resize, spec: ImageS
     """
     size_hw = (out.shape[-2], out.shape[-1])
     kernel = _OUT_KERNELS.get(op.interpolation)
-    quick = spec.container == "pil" and image.device.type == "cpu" and kernel is not None
-    if quick and (image.shape[-2], image.shape[-1]) != size_hw:
+    quick = spec.container == "pil" and image.device.type == "cpu"
+    if quick and kernel is not None and (image.shape[-2], image.shape[-1]) != size_hw:
         kernel.out(image, size_hw, False, None, None, out=out)
     else:
         out.copy_(resize(image, op, spec, size_hw))
 
 
 def _nearest_pil(image: torch.Tensor, size_hw: tuple[int, int]) -> torch.Tensor:
-    """Pillow's NEAREST: it steps through the source in float64, half a pixel in, and truncates (libImaging, Geometry.c)."""
-    rows = torch.from_numpy(_nearest_index(image.shape[-2], size_hw[0])).to(image.device)
-    columns = torch.from_numpy(_nearest_index(image.shape[-1], size_hw[1])).to(image.device)
+    """Pillow's NEAREST: steps through the source in float64, half a pixel in, and truncates (its Geometry.c)."""
+    rows = from_numpy(_nearest_index(image.shape[-2], size_hw[0])).to(image.device)
+    columns = from_numpy(_nearest_index(image.shape[-1], size_hw[1])).to(image.device)
     return image.index_select(-2, rows).index_select(-1, columns)
 
 
@@ -101,5 +102,5 @@ def _through_pillow(image: torch.Tensor, resample: Image.Resampling, size_hw: tu
         pixels = np.ascontiguousarray(one.permute(1, 2, 0).numpy())
         pillow = Image.fromarray(pixels if pixels.shape[2] == 3 else pixels[:, :, 0])
         resized = np.array(pillow.resize((size_hw[1], size_hw[0]), resample))
-        out[number] = torch.from_numpy(resized.reshape(*size_hw, -1))
+        out[number] = from_numpy(resized.reshape(*size_hw, -1))
     return out.permute(0, 3, 1, 2)

@@ -72,7 +72,9 @@ def expected(paths: Sequence[Path], transform: Any, epoch: int = 0) -> list[torc
     return results
 
 
-def assert_pixels(actual: Sequence[torch.Tensor], wanted: Sequence[torch.Tensor], bound: Bound, scale: Any = 255.0) -> None:
+def assert_pixels(
+    actual: Sequence[torch.Tensor], wanted: Sequence[torch.Tensor], bound: Bound, scale: Any = 255.0
+) -> None:
     """Compare images: shapes and dtypes equal, values within ``bound``.
 
     Args:
@@ -89,4 +91,6 @@ def assert_pixels(actual: Sequence[torch.Tensor], wanted: Sequence[torch.Tensor]
         difference = (mine.double() - theirs.double()).abs() * torch.as_tensor(scale, dtype=torch.float64)
         assert difference.max() <= bound.largest, f"image {number} {tuple(mine.shape)}: {difference.max():.3f} at most"
         if mine.numel() > 10_000:
-            assert difference.mean() <= bound.mean, f"image {number} {tuple(mine.shape)}: {difference.mean():.3f} on average"
+            assert difference.mean() <= bound.mean, (
+                f"image {number} {tuple(mine.shape)}: {difference.mean():.3f} on average"
+            )

@@ -12,6 +12,8 @@ from torchvision import transforms as v1
 from torchvision.transforms import InterpolationMode as Mode
 from torchvision.transforms import v2
 
+from gpufeed import SampleError
+
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 STD_255 = torch.tensor(STD).view(3, 1, 1) * 255
 TO_FLOAT = v2.ToDtype(torch.float32, scale=True)
@@ -59,13 +61,19 @@ EXACT_BYTES: dict[str, Any] = {
 }
 EXACT_FLOATS: dict[str, Any] = {
     "ToTensor": v1.Compose([v1.ToTensor()]),
-    "cifar": v1.Compose([v1.RandomCrop(32, 4, True), v1.RandomHorizontalFlip(), v1.ToTensor(), v1.Normalize(MEAN, STD)]),
+    "cifar": v1.Compose(
+        [v1.RandomCrop(32, 4, True), v1.RandomHorizontalFlip(), v1.ToTensor(), v1.Normalize(MEAN, STD)]
+    ),
     "v2 scale": v2.Compose([v2.ToImage(), TO_FLOAT, v2.Normalize(MEAN, STD)]),
-    "v2 crop": v2.Compose([v2.ToImage(), v2.CenterCrop(30), TO_FLOAT, v2.Normalize(MEAN, STD), v2.RandomHorizontalFlip()]),
+    "v2 crop": v2.Compose(
+        [v2.ToImage(), v2.CenterCrop(30), TO_FLOAT, v2.Normalize(MEAN, STD), v2.RandomHorizontalFlip()]
+    ),
     "convert v1": v1.Compose([v1.PILToTensor(), v1.CenterCrop(30), v1.ConvertImageDtype(torch.float32)]),
     "convert v2": v2.Compose([v2.PILToTensor(), v2.CenterCrop(30), v2.ConvertImageDtype(torch.float32)]),
     "half": v2.Compose([v2.ToImage(), v2.CenterCrop(30), v2.ToDtype(torch.float16, scale=True)]),
-    "unscaled": v2.Compose([v2.ToImage(), v2.CenterCrop(30), v2.ToDtype(torch.float32), v2.Normalize((127.0,), (64.0,))]),
+    "unscaled": v2.Compose(
+        [v2.ToImage(), v2.CenterCrop(30), v2.ToDtype(torch.float32), v2.Normalize((127.0,), (64.0,))]
+    ),
     "grey": v2.Compose([v2.Grayscale(), v2.CenterCrop(30), v2.ToImage(), TO_FLOAT, v2.Normalize((0.4,), (0.3,))]),
     "resize in float": v2.Compose([v2.ToImage(), TO_FLOAT, v2.Resize((37, 53)), v2.Normalize(MEAN, STD)]),
     "resize in float v1": v1.Compose([v1.ToTensor(), v1.Resize((37, 53)), v1.Normalize(MEAN, STD)]),
@@ -117,3 +125,23 @@ def test_pixels_do_not_depend_on_threads_or_batch_size(plain_files: list[Path], 
     wanted = load(plain_files, transform, batch_size=1, num_threads=1)
     for arguments in ({"batch_size": 3, "num_threads": 4}, {"batch_size": 64, "num_threads": 2}, {"shuffle": True}):
         assert all(map(torch.equal, load(plain_files, transform, **arguments), wanted))
+
+
+@pytest.mark.parametrize("mode", ["reflect", "symmetric"])
+def test_mirrored_padding_of_tensors_is_torchvisions_or_refused_with_the_sample(
+    plain_files: list[Path], mode: str
+) -> None:
+    transform = v2.Compose([v2.ToImage(), v2.Pad((11, 5, 16, 3), padding_mode=mode)])
+    tall = [path for path in plain_files if path.name.startswith("02")]  # 11 x 17
+    assert_pixels(load(tall, transform), expected(tall, transform), EXACT, scale=1)
+    tiny = [path for path in plain_files if path.name.startswith("01")]  # 17 x 11
+    with pytest.raises(SampleError, match="more than a tensor of 17x11 has to mirror"):
+        load(tiny, transform)
+    with pytest.raises((RuntimeError, ValueError, IndexError)):
+        expected(tiny, transform)
+
+
+def test_a_crop_larger_than_an_image_names_the_sample(plain_files: list[Path]) -> None:
+    transform = v2.Compose([v2.RandomCrop(100), v2.PILToTensor()])
+    with pytest.raises(SampleError, match=r"required crop size \(100, 100\) is larger than the image \(1x1"):
+        load(plain_files, transform)

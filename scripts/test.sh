@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# Set everything up in .venv and run the checks and the tests.
+#
+#   bash scripts/test.sh [--all] [PYTEST ARGUMENTS...]
+#
+# Without --all the slow tier stays out. Needs Python 3.11 or newer and pip; PYTHON names another interpreter.
+set -euo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+cd "$root"
+bash scripts/setup_venv.sh dev
+
+tier=(-m "not slow")
+if [ "${1:-}" = "--all" ]; then
+  tier=()
+  shift
+fi
+bin="$root/.venv/bin"
+echo "ruff format, ruff check" >&2
+"$bin/ruff" format --check --quiet .
+"$bin/ruff" check --quiet .
+echo "pyright" >&2
+"$bin/pyright" --pythonpath "$bin/python" gpufeed
+echo "pytest" >&2
+exec "$bin/python" -m pytest "${tier[@]}" "$@"
