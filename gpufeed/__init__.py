@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from gpufeed.loader import DataLoader
     from gpufeed.options import Decode
     from gpufeed.plan import Plan
-    from gpufeed.translate import Translation, translate
+    from gpufeed.translation import Translation, translate
 
 __version__ = "0.1.0"
 
@@ -36,10 +36,10 @@ _HOMES = {
     "GpufeedError": "gpufeed.errors",
     "Plan": "gpufeed.plan",
     "SampleError": "gpufeed.errors",
-    "Translation": "gpufeed.translate",
+    "Translation": "gpufeed.translation",
     "TranslationError": "gpufeed.errors",
     "UnsupportedError": "gpufeed.errors",
-    "translate": "gpufeed.translate",
+    "translate": "gpufeed.translation",
 }
 
 __all__ = [

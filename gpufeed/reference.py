@@ -42,7 +42,7 @@ from gpufeed.plan import (
     ToTensor,
 )
 from gpufeed.spec import ImageSpec
-from gpufeed.translate import Step, translate
+from gpufeed.translation import Step, translate
 
 __all__ = ["Image", "apply", "run", "run_steps", "spec_of", "trace"]
 
@@ -76,7 +76,7 @@ def run(transform: object, image: Image, parameters: BatchParameters, row: int) 
     """What torchvision makes of ``image`` with the draws of one sample.
 
     Args:
-        transform: what `gpufeed.translate.translate` can translate.
+        transform: what `gpufeed.translate` can translate.
         image: the decoded image.
         parameters: drawn for the transform's own, unfused Plan.
         row: the sample's row in the batch that ``parameters`` were drawn for.

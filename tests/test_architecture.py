@@ -15,7 +15,7 @@ PACKAGE = Path(gpufeed.__file__).parent
 # From the bottom up. An edge may go down any number of levels, or stay on one where that makes no cycle.
 LEVELS = (
     {"errors"},
-    {"options", "spec", "plan", "draws", "geometry", "parameters", "cpus"},
+    {"options", "spec", "plan", "draws", "geometry", "parameters", "cpus", "threads"},
     {"placement", "sampling"},
     {"graph", "tail", "tensors", "translation", "sources", "reference"},
     {"recovery", "feed"},

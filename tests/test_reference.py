@@ -20,7 +20,7 @@ from gpufeed.errors import ArgumentError, TranslationError
 from gpufeed.parameters import BatchParameters, draw_parameters
 from gpufeed.plan import Flip, Op, Pad, Plan, RandomCrop, Resize
 from gpufeed.spec import ImageSpec
-from gpufeed.translate import translate
+from gpufeed.translation import translate
 
 HEIGHT, WIDTH = 41, 59
 BOTH = pytest.mark.parametrize("module", [v1, v2], ids=["v1", "v2"])
@@ -314,4 +314,4 @@ def test_it_never_calls_our_pixel_code() -> None:
         for name in ([node.module] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names])
     }
     ours = {name for name in imported if name is not None and name.split(".")[0] == "gpufeed"}
-    assert ours == {"gpufeed.errors", "gpufeed.parameters", "gpufeed.plan", "gpufeed.spec", "gpufeed.translate"}
+    assert ours == {"gpufeed.errors", "gpufeed.parameters", "gpufeed.plan", "gpufeed.spec", "gpufeed.translation"}

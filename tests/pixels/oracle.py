@@ -15,7 +15,7 @@ from torchvision.datasets import ImageFolder
 from gpufeed import DataLoader, reference
 from gpufeed.draws import Draws, epoch_key
 from gpufeed.parameters import draw_parameters
-from gpufeed.translate import translate
+from gpufeed.translation import translate
 
 SEED = 20261130
 

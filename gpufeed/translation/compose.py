@@ -11,14 +11,16 @@ from torchvision import transforms as v1
 from torchvision.transforms import v2
 
 from gpufeed.errors import UnsupportedError
-from gpufeed.translate.inspection import check_attributes
+from gpufeed.translation.inspection import check_attributes
 
-__all__ = ["ROOT", "Leaf", "leaves"]
+__all__ = ["CONTAINERS", "ROOT", "Leaf", "leaves"]
 
 ROOT = "transform"
 """The place of a transform that isn't inside another."""
 
-_COMPOSES = (v1.Compose, v2.Compose)
+CONTAINERS = (v1.Compose, v2.Compose, nn.Sequential)
+"""The classes that are walked; torchvision documents ``Sequential`` as a Compose that can be scripted."""
+
 _LISTS = (list, tuple, nn.ModuleList, nn.Sequential)
 """What may hold a Compose's transforms: classes whose iteration is known to be their order, each time."""
 
@@ -47,7 +49,7 @@ def leaves(transform: object) -> Iterator[Leaf]:
 
 
 def _walk(transform: object, place: str, inside: tuple[int, ...]) -> Iterator[Leaf]:
-    if type(transform) not in (*_COMPOSES, nn.Sequential):
+    if type(transform) not in CONTAINERS:
         yield Leaf(place or ROOT, transform)
         return
     if id(transform) in inside:
@@ -65,7 +67,7 @@ def _walk(transform: object, place: str, inside: tuple[int, ...]) -> Iterator[Le
 
 def _content(transform: object) -> list[object]:
     if isinstance(transform, nn.Sequential):
-        check_attributes(transform, frozenset(str(number) for number in range(len(transform))) | _names(transform), {})
+        check_attributes(transform, frozenset(vars(transform)["_modules"]), {})
         return _children(transform)
     check_attributes(transform, frozenset({"transforms"}), {})
     held = cast(Any, transform).transforms
@@ -80,11 +82,6 @@ def _content(transform: object) -> list[object]:
             "transforms must not be empty in v2, which fails at the first image; put v2.Identity() in it"
         )
     return content
-
-
-def _names(transform: nn.Sequential) -> frozenset[str]:
-    """The names under which a Sequential calls its modules."""
-    return frozenset(name for name, _ in transform.named_children())
 
 
 def _children(transform: object) -> list[object]:

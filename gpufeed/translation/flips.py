@@ -7,8 +7,8 @@ from torchvision.transforms import v2
 
 from gpufeed.plan import Api, Flip, Op
 from gpufeed.spec import ImageSpec
-from gpufeed.translate import values
-from gpufeed.translate.rule import Attributes, Rule, plain_tensor, refuse_chance_container
+from gpufeed.translation import values
+from gpufeed.translation.rule import Attributes, Rule, plain_tensor, refuse_chance_container
 
 __all__ = ["RULES"]
 

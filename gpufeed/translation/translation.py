@@ -6,16 +6,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from gpufeed.errors import TranslationError, UnsupportedError
-from gpufeed.plan import Op, Plan
+from gpufeed.plan import DECODED, Op, Plan
 from gpufeed.spec import Container, ImageSpec
-from gpufeed.translate.compose import Leaf, leaves
-from gpufeed.translate.inspection import object_name, short_repr
-from gpufeed.translate.registry import transform_ops
+from gpufeed.translation.compose import Leaf, leaves
+from gpufeed.translation.inspection import object_name, short_repr
+from gpufeed.translation.registry import transform_ops
 
 __all__ = ["Step", "Translation", "translate"]
-
-_DECODED = ImageSpec()
-"""What decoding makes: an 8-bit RGB image, as torchvision's loaders hand over."""
 
 _CONTAINERS: tuple[Container, ...] = ("pil", "tensor", "tv_image")
 _ANYTHING = tuple(
@@ -93,7 +90,7 @@ class Translation:
         return "\n".join([*lines, f"refused: {len(self.refusals)} of {len(self.steps)} transforms"])
 
 
-def translate(transform: object, *, input: ImageSpec = _DECODED) -> Translation:  # noqa: A002 - the Plan's own word
+def translate(transform: object, *, input: ImageSpec = DECODED) -> Translation:  # noqa: A002 - the Plan's own word
     """Translate a torchvision transform.
 
     Args:
@@ -123,8 +120,9 @@ def _step(leaf: Leaf, specs: Iterable[ImageSpec]) -> tuple[Step, tuple[ImageSpec
     ``specs`` is what can come in: one spec as long as nothing was refused, many after that. A leaf is refused if it
     takes none of them.
     """
-    name, text = object_name(leaf.transform), short_repr(leaf.transform)
-    refusal = leaf.refusal
+    name, refusal = object_name(leaf.transform), leaf.refusal
+    # a container's repr would show all that is in it, use up an iterator, or never end
+    text = short_repr(leaf.transform) if refusal is None else f"{type(leaf.transform).__qualname__}(...)"
     taken: list[tuple[tuple[Op, ...], ImageSpec]] = []
     if refusal is None:
         for spec in specs:

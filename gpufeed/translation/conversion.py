@@ -13,8 +13,8 @@ from torchvision.transforms import v2
 from gpufeed.errors import UnsupportedError
 from gpufeed.plan import Api, Convert, Normalize, Op, ToDtype, ToTensor
 from gpufeed.spec import ImageSpec, is_float_dtype
-from gpufeed.translate import values
-from gpufeed.translate.rule import Attributes, Rule, plain_tensor
+from gpufeed.translation import values
+from gpufeed.translation.rule import Attributes, Rule, plain_tensor
 
 __all__ = ["RULES"]
 

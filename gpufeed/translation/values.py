@@ -52,7 +52,7 @@ _PAD_MODES: tuple[PadMode, ...] = ("constant", "edge", "reflect", "symmetric")
 
 def _is_whole(value: object) -> bool:
     # bool is an int to Python, and to torchvision on PIL images, but not to its tensor kernels
-    return isinstance(value, Integral) and not isinstance(value, bool)
+    return not isinstance(value, bool) and isinstance(value, Integral)
 
 
 def whole_numbers(name: str, value: object, lengths: tuple[int, ...]) -> tuple[int, ...]:
@@ -161,10 +161,10 @@ def fill_for(fills: object, spec: ImageSpec) -> object:
 
 
 def fill(value: object, mode: PadMode, spec: ImageSpec, api: Api) -> Fill:
-    """The border's value on the scale of the image's dtype: one for all channels, or one per channel where they differ.
+    """The border's value on the scale of the image's dtype: one for all channels, or one each where they differ.
 
-    torchvision's own ``pad`` is asked, on an image of 3x3 pixels: how a fill is cut to whole numbers, clipped, rounded to
-    a dtype or refused differs between PIL images, dtypes, numbers, sequences, v1 and v2.
+    torchvision's own ``pad`` is asked, on an image of 3x3 pixels: how a fill is cut to whole numbers, clipped, rounded
+    to a dtype or refused differs between PIL images, dtypes, numbers, sequences, v1 and v2.
     """
     pad = cast(Any, functional_v1.pad if api == "v1" else functional_v2.pad)
     try:
@@ -175,14 +175,20 @@ def fill(value: object, mode: PadMode, spec: ImageSpec, api: Api) -> Fill:
         ) from error
     if mode != "constant":
         return (0.0,)  # it is ignored
-    if isinstance(padded, PIL.Image.Image):
-        pixel = cast(Any, padded.getpixel((0, 0)))
-        values = [float(item) for item in (pixel if isinstance(pixel, tuple) else (pixel,))]
-    else:
-        values = [float(item) for item in cast(torch.Tensor, padded)[:, 0, 0].tolist()]
+    values = _corner(padded)
     if not all(math.isfinite(item) for item in values):
         raise UnsupportedError(f"fill must be finite, got {value!r}")
     return (values[0],) if len(set(values)) == 1 else tuple(values)
+
+
+def _corner(image: object) -> list[float]:
+    if isinstance(image, PIL.Image.Image):
+        return [float(cast(Any, band.getpixel((0, 0)))) for band in image.split()]
+    return _numbers(cast(torch.Tensor, image)[:, 0, 0])
+
+
+def _numbers(tensor: torch.Tensor) -> list[float]:
+    return [float(item) for item in cast(list[Any], cast(Any, tensor).tolist())]
 
 
 def _blank(spec: ImageSpec) -> object:
@@ -201,7 +207,7 @@ def floats_per_channel(name: str, value: object) -> tuple[float, ...]:
         raise UnsupportedError(f"{name} must be numbers, got {value!r}; {way_out}") from error
     if numbers.ndim > 1 or numbers.numel() == 0 or not bool(numbers.isfinite().all()):
         raise UnsupportedError(f"{name} must be one finite number, or one per channel, got {value!r}; {way_out}")
-    return tuple(float(item) for item in numbers.reshape(-1).tolist())
+    return tuple(_numbers(numbers.reshape(-1)))
 
 
 def dtype_name(value: object) -> str:

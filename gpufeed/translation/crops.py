@@ -12,9 +12,9 @@ from torchvision.transforms import v2
 from gpufeed.errors import UnsupportedError
 from gpufeed.plan import Api, CenterCrop, Op, Pad, RandomAreaCrop, RandomCrop
 from gpufeed.spec import ImageSpec
-from gpufeed.translate import values
-from gpufeed.translate.resizing import resize_op
-from gpufeed.translate.rule import Attributes, Rule, plain_tensor
+from gpufeed.translation import values
+from gpufeed.translation.resizing import resize_op
+from gpufeed.translation.rule import Attributes, Rule, plain_tensor
 
 __all__ = ["RULES"]
 
@@ -24,7 +24,7 @@ _NO_PADDING = (0, 0, 0, 0)
 def _center_crop(attributes: Attributes, spec: ImageSpec, api: Api) -> tuple[Op, ...]:
     size = attributes["size"]
     if isinstance(size, Real) and math.isfinite(size):
-        side = int(size)  # torchvision cuts off the fraction of a single number
+        side = int(float(size))  # torchvision cuts off the fraction of a single number
         return plain_tensor((CenterCrop((side, side)),), spec, api)
     sides = values.whole_numbers("size", size, (1, 2))
     return plain_tensor((CenterCrop((sides[0], sides[-1])),), spec, api)
@@ -33,10 +33,11 @@ def _center_crop(attributes: Attributes, spec: ImageSpec, api: Api) -> tuple[Op,
 def _random_resized_crop(attributes: Attributes, spec: ImageSpec, api: Api) -> tuple[Op, ...]:
     scale = values.float_pair("scale", attributes["scale"])
     ratio = values.float_pair("ratio", attributes["ratio"])
+    area_crop = RandomAreaCrop(scale, ratio)  # refuses ratios that have no logarithm
     if api == "v2":
         _check_log_ratio(attributes["_log_ratio"], ratio)
     # A plain tensor already before it is resized: torchvision's crop is a slice.
-    crop = plain_tensor((RandomAreaCrop(scale, ratio),), spec, api)
+    crop = plain_tensor((area_crop,), spec, api)
     return (*crop, resize_op(attributes, None, spec, api))
 
 

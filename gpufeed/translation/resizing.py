@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 from torchvision import transforms as v1
 from torchvision.transforms import v2
@@ -10,8 +11,8 @@ from torchvision.transforms import v2
 from gpufeed.errors import UnsupportedError
 from gpufeed.plan import Api, Op, Resize
 from gpufeed.spec import ImageSpec
-from gpufeed.translate import values
-from gpufeed.translate.rule import Attributes, Rule, kernel_api, refuse_chance_container
+from gpufeed.translation import values
+from gpufeed.translation.rule import Attributes, Rule, kernel_api, refuse_chance_container
 
 __all__ = ["RULES", "resize_op"]
 
@@ -48,7 +49,7 @@ def _size(size: object, max_size: object, api: Api) -> tuple[int, ...] | None:
         return (size,)
     if not isinstance(size, Sequence):
         raise UnsupportedError(f"size must be a whole number or a sequence of 1 or 2 of them, got {size!r}")
-    return values.whole_numbers("size", size, (1, 2))
+    return values.whole_numbers("size", cast(object, size), (1, 2))
 
 
 def _max_size(max_size: object) -> int | None:

@@ -8,8 +8,8 @@ from torchvision.transforms import v2
 from gpufeed.errors import UnsupportedError
 from gpufeed.plan import Api, Grayscale, Op, RandomGrayscale
 from gpufeed.spec import ImageSpec
-from gpufeed.translate import values
-from gpufeed.translate.rule import Attributes, Rule, kernel_api, plain_tensor, refuse_chance_container
+from gpufeed.translation import values
+from gpufeed.translation.rule import Attributes, Rule, kernel_api, plain_tensor, refuse_chance_container
 
 __all__ = ["RULES"]
 

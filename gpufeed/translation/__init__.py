@@ -7,6 +7,6 @@ class, `compose` walks what is nested, and `translation` puts it together.
 
 from __future__ import annotations
 
-from gpufeed.translate.translation import Step, Translation, translate
+from gpufeed.translation.translation import Step, Translation, translate
 
 __all__ = ["Step", "Translation", "translate"]

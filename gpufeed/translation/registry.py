@@ -6,12 +6,16 @@ import itertools
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from torchvision import transforms as v1
+from torchvision.transforms import v2
+
 from gpufeed.errors import UnsupportedError
 from gpufeed.plan import Op
 from gpufeed.spec import ImageSpec
-from gpufeed.translate import colour, conversion, crops, flips, resizing
-from gpufeed.translate.inspection import check_attributes, class_name, is_function, object_name
-from gpufeed.translate.rule import Rule
+from gpufeed.translation import colour, conversion, crops, flips, resizing
+from gpufeed.translation.compose import CONTAINERS
+from gpufeed.translation.inspection import check_attributes, class_name, is_function, is_instance_to_call, object_name
+from gpufeed.translation.rule import Rule
 
 __all__ = ["RULES", "rule_for", "transform_ops"]
 
@@ -35,13 +39,13 @@ def rule_for(transform: object) -> Rule:
     rule = RULES.get(type(transform))
     if rule is not None:
         return rule
-    if is_function(transform):
+    if is_function(transform) or isinstance(transform, v1.Lambda | v2.Lambda):
         raise UnsupportedError(
             "a function can't be looked into; write it with the classes of torchvision.transforms.v2, " + _WAYS_OUT
         )
-    if isinstance(transform, type) or not callable(transform):
+    if not is_instance_to_call(transform):
         raise UnsupportedError("it is no transform: torchvision can't call it with an image and get one; remove it")
-    for known in RULES:
+    for known in (*RULES, *CONTAINERS):
         if isinstance(transform, known):
             raise UnsupportedError(
                 f"a subclass of {class_name(known)} may override anything; use {class_name(known)} itself, {_WAYS_OUT}"

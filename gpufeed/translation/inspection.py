@@ -14,7 +14,14 @@ from torch import nn
 
 from gpufeed.errors import UnsupportedError
 
-__all__ = ["check_attributes", "class_name", "object_name", "short_repr"]
+__all__ = [
+    "check_attributes",
+    "class_name",
+    "is_function",
+    "is_instance_to_call",
+    "object_name",
+    "short_repr",
+]
 
 _BOOKKEEPING = frozenset(vars(nn.Module()))
 """What every ``nn.Module`` carries; ``training`` is among it, which torchvision's transforms ignore."""
@@ -38,7 +45,7 @@ _FUNCTIONS = (
     functools.partial,
 )
 
-_REPR_WIDTH = 100
+_REPR_WIDTH = 160
 
 
 def class_name(transform_class: type[object]) -> str:
@@ -67,6 +74,11 @@ def is_function(transform: object) -> bool:
     return isinstance(transform, _FUNCTIONS)
 
 
+def is_instance_to_call(transform: object) -> bool:
+    """Whether it is an object with ``__call__``; a class isn't, for calling one makes an object, not an image."""
+    return callable(transform) and not isinstance(transform, type)
+
+
 def short_repr(transform: object) -> str:
     """``repr`` in one line; the class where an edited attribute makes torchvision's own ``__repr__`` fail."""
     try:
@@ -84,7 +96,7 @@ def check_attributes(transform: object, reads: frozenset[str], carries_nothing: 
         reads: names that its rule reads.
         carries_nothing: names that never change a pixel.
     """
-    held = cast(dict[str, Any], vars(transform))
+    held = vars(transform)
     names = set(held)
     if isinstance(transform, nn.Module):
         names -= _BOOKKEEPING
@@ -98,21 +110,24 @@ def check_attributes(transform: object, reads: frozenset[str], carries_nothing: 
     unknown = sorted(names - reads - carries_nothing.keys())
     if unknown:
         raise UnsupportedError(
-            f"it has the attribute{'s' if len(unknown) > 1 else ''} {', '.join(unknown)}, which gpufeed "
-            f"{_version('gpufeed')} doesn't know on {class_name(type(transform))} of torchvision "
-            f"{torchvision.__version__}; delete what was added to the object, or take versions of gpufeed and torchvision "
-            "that fit"
+            f"it has {_attributes(unknown)}, which {_gpufeed()} doesn't know on "
+            f"{class_name(type(transform))} of torchvision {torchvision.__version__}; "
+            "delete what was added to the object, or take versions of gpufeed and torchvision that fit"
         )
     missing = sorted(name for name in reads if not hasattr(transform, name))
     if missing:
         raise UnsupportedError(
-            f"it lacks the attribute{'s' if len(missing) > 1 else ''} {', '.join(missing)} that "
-            f"{class_name(type(transform))} has in torchvision {torchvision.__version__}; make a new one with this version"
+            f"it lacks {_attributes(missing)}, which {class_name(type(transform))} of torchvision "
+            f"{torchvision.__version__} sets; make a new one with this version"
         )
 
 
-def _version(distribution: str) -> str:
+def _attributes(names: list[str]) -> str:
+    return f"the attribute{'s' if len(names) > 1 else ''} {', '.join(names)}"
+
+
+def _gpufeed() -> str:
     try:
-        return importlib.metadata.version(distribution)
-    except importlib.metadata.PackageNotFoundError:
-        return "(not installed)"
+        return f"gpufeed {importlib.metadata.version('gpufeed')}"
+    except importlib.metadata.PackageNotFoundError:  # run from a source tree
+        return "this gpufeed"

@@ -1,0 +1,99 @@
+"""The README is a promise: every code block and every command in it is run."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", README, flags=re.MULTILINE | re.DOTALL)
+PYTHON = [code for language, code in BLOCKS if language == "python"]
+COMMANDS = [
+    line.partition("#")[0].strip()
+    for language, code in BLOCKS
+    if language == "sh"
+    for line in code.splitlines()
+    if line
+]
+SHORT = ["--budget", "45", "--contenders", "torch-tuned,gpufeed"]
+"""What is added to a documented `gpufeed compare`, which would take a minute and a half by itself."""
+
+
+@pytest.fixture
+def workplace(tmp_path: Path) -> Path:
+    """What the README's reader has: an image folder and a file with a transform."""
+    for number in range(96):
+        folder = tmp_path / "photos" / f"class{number % 3}"
+        folder.mkdir(parents=True, exist_ok=True)
+        y, x = np.mgrid[0:180, 0 : 200 + number]
+        pixels = np.stack([127 + 100 * np.sin(x / (9 + c) + y / (17 + number)) for c in range(3)], axis=-1)
+        Image.fromarray(pixels.astype(np.uint8)).save(folder / f"{number:02d}.jpg")
+    (tmp_path / "transforms.py").write_text(
+        "from torchvision.transforms import v2\n"
+        "train = v2.Compose([v2.RandomResizedCrop(96), v2.RandomHorizontalFlip(), v2.PILToTensor()])\n"
+    )
+    return tmp_path
+
+
+def test_the_readme_has_the_blocks_that_are_run_here() -> None:
+    assert {language for language, _ in BLOCKS} == {"python", "sh", ""}
+    assert len(PYTHON) >= 3
+    assert len(COMMANDS) >= 5
+
+
+@pytest.mark.parametrize("number", range(len(PYTHON)))
+def test_python_blocks_run_without_a_warning(workplace: Path, number: int) -> None:
+    result = subprocess.run(
+        [sys.executable, "-W", "error", "-c", PYTHON[number]],
+        cwd=workplace,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", COMMANDS)
+def test_commands_run(workplace: Path, command: str) -> None:
+    words = shlex.split(command)
+    if words[0] == "gpufeed":
+        words = [sys.executable, "-m", *words, *SHORT]
+    else:
+        assert words[0] == "bash"
+        words[1] = str(ROOT / words[1])
+        words += SHORT if words[1].endswith("compare.sh") else ["tests/test_draws.py"]
+    result = subprocess.run(words, cwd=workplace, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert ("gpufeed  " in result.stdout) or "passed" in result.stdout
+
+
+@pytest.mark.skipif(os.path.exists("/dev/nvidia0"), reason="this machine may have a GPU; there the check itself is run")
+def test_the_device_check_says_what_it_needs(tmp_path: Path) -> None:
+    result = subprocess.run(
+        ["bash", str(ROOT / "scripts" / "gpu_check.sh"), str(tmp_path / "out")],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHON": sys.executable},
+    )
+    assert result.returncode != 0
+    assert "torch finds no CUDA device" in result.stderr
+
+
+def test_every_dependency_has_its_reason() -> None:
+    import tomllib
+
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    for requirement in project["dependencies"]:
+        name = re.split(r"[<>=\[]", requirement)[0]
+        assert re.search(rf"^\| {re.escape(name)} \| \S", README, flags=re.MULTILINE), name
