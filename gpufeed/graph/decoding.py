@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gpufeed.graph.reading import Encoded
-from gpufeed.graph.untyped import fn, pipeline_def, types
+from gpufeed.graph.untyped import ONE_BATCH_A_RUN, fn, pipeline_def, types
 
-__all__ = ["DecodeGraph"]
+__all__ = ["DecodeGraph", "decoded_windows", "window_inputs"]
 
 
 class DecodeGraph:
@@ -26,12 +26,7 @@ class DecodeGraph:
 
     def __init__(self, max_batch_size: int, num_threads: int, apply_exif: bool) -> None:
         self._pipe = _decode_graph(
-            apply_exif,
-            batch_size=max_batch_size,
-            num_threads=num_threads,
-            device_id=None,
-            prefetch_queue_depth=1,
-            exec_dynamic=True,
+            apply_exif, batch_size=max_batch_size, num_threads=num_threads, device_id=None, **ONE_BATCH_A_RUN
         )
         self._pipe.build()
 
@@ -43,8 +38,8 @@ class DecodeGraph:
             windows: (B, 4) top, left, height, width in pixels, inside each image.
         """
         self._pipe.feed_input("content", encoded.content)
-        self._pipe.feed_input("start", np.ascontiguousarray(windows[:, :2], dtype=np.int32))
-        self._pipe.feed_input("shape", np.ascontiguousarray(windows[:, 2:], dtype=np.int32))
+        for name, values in window_inputs(windows).items():
+            self._pipe.feed_input(name, values)
         self._pipe.schedule_run()
 
     def result(self) -> list[NDArray[np.uint8]]:
@@ -59,18 +54,33 @@ class DecodeGraph:
 
 @pipeline_def
 def _decode_graph(apply_exif: bool) -> Any:
-    content = fn.external_source(name="content", ndim=1, dtype=types.UINT8, no_copy=True)
-    start = fn.external_source(name="start", ndim=1, dtype=types.INT32)
-    shape = fn.external_source(name="shape", ndim=1, dtype=types.INT32)
+    return decoded_windows("cpu", apply_exif)
+
+
+def decoded_windows(device: Literal["cpu", "mixed"], apply_exif: bool, **options: Any) -> Any:
+    """The node that decodes: RGB windows of encoded images, HWC uint8, where ``device`` says.
+
+    Its inputs are ``content``, the encoded bytes, and those of `window_inputs`.
+    """
     return fn.decoders.image_slice(
-        content,
-        start,
-        shape,
+        fn.external_source(name="content", ndim=1, dtype=types.UINT8, no_copy=True),
+        fn.external_source(name="start", ndim=1, dtype=types.INT32),
+        fn.external_source(name="shape", ndim=1, dtype=types.INT32),
+        device=device,
         axes=(0, 1),
         normalized_anchor=False,
         normalized_shape=False,
         output_type=types.RGB,
         adjust_orientation=apply_exif,
-        jpeg_fancy_upsampling=True,
+        jpeg_fancy_upsampling=True,  # as libjpeg-turbo's default, and so Pillow's
         use_fast_idct=False,
+        **options,
     )
+
+
+def window_inputs(windows: NDArray[np.int64], suffix: str = "") -> dict[str, NDArray[np.int32]]:
+    """Windows, (B, 4) top, left, height, width, as DALI's slicing operators take them: ``start`` and ``shape``."""
+    return {
+        f"start{suffix}": np.ascontiguousarray(windows[:, :2], dtype=np.int32),
+        f"shape{suffix}": np.ascontiguousarray(windows[:, 2:], dtype=np.int32),
+    }

@@ -7,8 +7,9 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from gpufeed.graph.decoding import decoded_windows, window_inputs
 from gpufeed.graph.reading import Encoded
-from gpufeed.graph.untyped import fn, pipeline_def, types
+from gpufeed.graph.untyped import ONE_BATCH_A_RUN, fn, pipeline_def, types
 from gpufeed.graph.windows import Region
 from gpufeed.options import Decode
 from gpufeed.parameters import BatchParameters
@@ -74,20 +75,17 @@ class DeviceGraph:
 
 def graph_inputs(placement: Placement, region: Region, parameters: BatchParameters) -> dict[str, NDArray[Any]]:
     """The host arrays that a batch's graph takes, by input name; all but the encoded bytes."""
-    feeds: dict[str, NDArray[Any]] = {
-        "start": np.ascontiguousarray(region.windows[:, :2], dtype=np.int32),
-        "shape": np.ascontiguousarray(region.windows[:, 2:], dtype=np.int32),
-    }
+    feeds: dict[str, NDArray[Any]] = {**window_inputs(region.windows)}
     if _reaches_beyond(placement):
         outer = np.concatenate([np.zeros_like(region.windows[:, :2]), region.windows[:, 2:]], axis=1)
         for row, window in region.outer.items():
             outer[row] = window
-        feeds |= _window_feeds("outer", outer)
+        feeds |= window_inputs(outer, "_outer")
     mirrors = _mirrors(placement)
     for position in range(placement.decoded, placement.in_graph):
         op, value = placement.plan.ops[position], parameters.values[position]
         if isinstance(op, WINDOWS):
-            feeds |= _window_feeds(str(position), cast("NDArray[np.int64]", value))
+            feeds |= window_inputs(cast("NDArray[np.int64]", value), f"_{position}")
         elif isinstance(op, Resize):
             feeds[f"size_{position}"] = np.ascontiguousarray(value, dtype=np.float32)
         elif isinstance(op, Flip) and position not in mirrors:
@@ -118,13 +116,6 @@ def _mirrors(placement: Placement) -> list[int]:
     return [n for n in range(first, len(ops)) if isinstance(op := ops[n], Flip) and op.axis == "horizontal"]
 
 
-def _window_feeds(name: str, windows: NDArray[np.int64]) -> dict[str, NDArray[np.int32]]:
-    return {
-        f"start_{name}": np.ascontiguousarray(windows[:, :2], dtype=np.int32),
-        f"shape_{name}": np.ascontiguousarray(windows[:, 2:], dtype=np.int32),
-    }
-
-
 def device_pipeline(
     placement: Placement, max_batch_size: int, num_threads: int, device_id: int, apply_exif: bool, decode: Decode
 ) -> Any:
@@ -136,8 +127,7 @@ def device_pipeline(
         batch_size=max_batch_size,
         num_threads=num_threads,
         device_id=device_id,
-        prefetch_queue_depth=1,
-        exec_dynamic=True,
+        **ONE_BATCH_A_RUN,
     )
 
 
@@ -180,20 +170,7 @@ def _decoded(apply_exif: bool, decode: Decode) -> Any:
     options: dict[str, Any] = {}
     if placement == "mixed" and decode.hw_decoder_load is not None:
         options["hw_decoder_load"] = decode.hw_decoder_load
-    images = fn.decoders.image_slice(
-        fn.external_source(name="content", ndim=1, dtype=types.UINT8, no_copy=True),
-        _vector("start"),
-        _vector("shape"),
-        device=placement,
-        axes=(0, 1),
-        normalized_anchor=False,
-        normalized_shape=False,
-        output_type=types.RGB,
-        adjust_orientation=apply_exif,
-        jpeg_fancy_upsampling=True,
-        use_fast_idct=False,
-        **options,
-    )
+    images = decoded_windows(placement, apply_exif, **options)
     return images if placement == "mixed" else images.gpu()
 
 

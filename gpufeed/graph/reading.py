@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpufeed.graph.untyped import fn, pipeline_def, types
+from gpufeed.graph.untyped import ONE_BATCH_A_RUN, fn, pipeline_def, types
 from gpufeed.sources.base import Paths
 
 __all__ = ["HEADER_BYTES", "Encoded", "ReadGraph"]
@@ -43,12 +43,7 @@ class ReadGraph:
 
     def __init__(self, max_batch_size: int, num_threads: int, apply_exif: bool) -> None:
         self._pipe = _read_graph(
-            apply_exif,
-            batch_size=max_batch_size,
-            num_threads=num_threads,
-            device_id=None,
-            prefetch_queue_depth=1,
-            exec_dynamic=True,
+            apply_exif, batch_size=max_batch_size, num_threads=num_threads, device_id=None, **ONE_BATCH_A_RUN
         )
         self._pipe.build()
 
