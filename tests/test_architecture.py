@@ -112,7 +112,10 @@ def test_the_lowest_units_need_the_standard_library_and_numpy_only() -> None:
 
 def imported_with(module: str) -> set[str]:
     """Top-level names in ``sys.modules`` after importing a module in a fresh interpreter."""
-    code = f"import sys, {module}; print(*{{name.partition('.')[0] for name in sys.modules}}, 'nvidia.dali' in sys.modules)"
+    code = (
+        f"import sys, {module}\n"
+        "print(*{name.partition('.')[0] for name in sys.modules}, 'nvidia.dali' in sys.modules)"
+    )
     output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     return set(output[:-1]) | ({"dali"} if output[-1] == "True" else set())
 

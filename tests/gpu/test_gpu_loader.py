@@ -21,8 +21,8 @@ MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 SCALE_255 = torch.tensor(STD).view(1, 3, 1, 1) * 255
 TO_FLOAT = v2.ToDtype(torch.float32, scale=True)
 
-# The bounds are those that gpufeed.placement states as expected: decoding on the GPU differs from libjpeg-turbo by a few
-# values, DALI's resize repeats edge pixels where Pillow renormalises. Mean over the batch, in 1/255.
+# The bounds are those that gpufeed.placement states as expected: decoding on the GPU differs from libjpeg-turbo by a
+# few values, DALI's resize repeats edge pixels where Pillow renormalises. Mean over the batch, in 1/255.
 TRANSFORMS: dict[str, tuple[Any, float]] = {
     "train": (
         v1.Compose([v1.RandomResizedCrop(96), v1.RandomHorizontalFlip(), v1.ToTensor(), v1.Normalize(MEAN, STD)]),

@@ -24,9 +24,9 @@ SEED = 20261130
 class Bound:
     """How far pixels may be from torchvision's, in 1/255 for every dtype.
 
-    The reasons: Pillow rounds to 8 bits between its two passes and torch's kernel does not, so that bilinear resizing is up
-    to 2 apart; bicubic overshoots, and where one clips before the second pass and the other after it, up to 16. Floats are
-    compared within 1e-6 of the unit scale: DALI and torch may fuse a multiplication and an addition.
+    The reasons: Pillow and torch's kernel round their weights and passes differently, so that bilinear resizing is up
+    to 2 apart; bicubic overshoots, and where one clips before the second pass and the other after it, up to 16. Floats
+    are compared within 1e-6 of the unit scale: DALI and torch may fuse a multiplication and an addition.
     """
 
     largest: float

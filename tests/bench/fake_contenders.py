@@ -1,0 +1,64 @@
+"""Contenders for tests, named as ``fake_contenders.py:NAME``: honest ones, and some that aren't."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import torch
+
+from gpufeed.bench.workload import Workload
+from gpufeed.errors import UnsupportedError
+
+Batches = Iterator[tuple[torch.Tensor, torch.Tensor]]
+
+
+class _Epochs:
+    def __init__(self, make: Callable[[], Batches]) -> None:
+        self._make = make
+
+    def __iter__(self) -> Batches:
+        return self._make()
+
+
+def _batches(workload: Workload) -> Batches:
+    images = torch.rand(len(workload), 3, 5, 7, generator=torch.Generator().manual_seed(0))
+    targets = torch.tensor(workload.targets)
+    return zip(images.split(workload.batch_size), targets.split(workload.batch_size), strict=True)
+
+
+@contextmanager
+def honest(workload: Workload) -> Iterator[_Epochs]:
+    yield _Epochs(lambda: _batches(workload))
+
+
+@contextmanager
+def one_short(workload: Workload) -> Iterator[_Epochs]:
+    def batches() -> Batches:
+        *most, (images, targets) = _batches(workload)
+        return iter([*most, (images[:-1], targets[:-1])])
+
+    yield _Epochs(batches)
+
+
+@contextmanager
+def unnormalised(workload: Workload) -> Iterator[_Epochs]:
+    yield _Epochs(lambda: ((255 * images, targets) for images, targets in _batches(workload)))
+
+
+@contextmanager
+def refuses(workload: Workload) -> Iterator[_Epochs]:
+    raise UnsupportedError(f"I don't do batches of {workload.batch_size}")
+    yield
+
+
+@contextmanager
+def dies(workload: Workload) -> Iterator[_Epochs]:
+    def batches() -> Batches:
+        print("out of cheese", flush=True)
+        os.kill(os.getpid(), signal.SIGKILL)
+        return _batches(workload)
+
+    yield _Epochs(batches)

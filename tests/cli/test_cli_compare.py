@@ -1,0 +1,198 @@
+"""``gpufeed compare``: wrong arguments, what is delivered where, and Ctrl-C."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+from click.testing import CliRunner, Result
+from PIL import Image
+
+from gpufeed.bench import synthetic
+from gpufeed.bench.budget import MIN_ROUNDS
+from gpufeed.bench.measure import Request
+from gpufeed.bench.results import Comparison, ContenderResult, Epoch, Measurement, from_json
+from gpufeed.cli import compare, main
+
+
+@pytest.fixture
+def photos(tmp_path: Path) -> Path:
+    """Six small images in two class folders."""
+    root = tmp_path / "photos"
+    for index in range(6):
+        folder = root / "ab"[index % 2]
+        folder.mkdir(parents=True, exist_ok=True)
+        pixels = np.random.default_rng(index).integers(0, 256, size=(20, 30, 3), dtype=np.uint8)
+        Image.fromarray(pixels).save(folder / f"{index}.jpg")
+    return root
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[Request]:
+    """Replaces the measuring, and keeps what was asked for."""
+    requests: list[Request] = []
+
+    def measured(request: Request, *_: object) -> Comparison:
+        requests.append(request)
+        return _COMPARISON
+
+    monkeypatch.setattr(compare, "measure", measured)
+    return requests
+
+
+_EPOCH = Epoch(1.0, 0.1, 2.0, 640, 10, 0, "float32", "cpu", (3, 224, 224))
+_COMPARISON = Comparison(
+    data="photos",
+    root="/photos",
+    num_files=6,
+    samples_per_round=640,
+    transform="train",
+    transform_text="Compose()",
+    batch_size=64,
+    num_threads=2,
+    device="cpu",
+    device_name="",
+    dtype="float32",
+    seed=0,
+    baseline="torch-tuned",
+    budget_s=90.0,
+    elapsed_s=80.0,
+    interrupted=False,
+    contenders=(
+        ContenderResult("torch-tuned", 0.5, _EPOCH, None, tuple(Measurement(i, 0, _EPOCH) for i in range(MIN_ROUNDS))),
+    ),
+)
+
+
+def _compare(*arguments: object) -> Result:
+    return CliRunner().invoke(main, ["compare", *map(str, arguments)])
+
+
+def test_defaults(photos: Path, asked: list[Request]) -> None:
+    assert _compare(photos).exit_code == 0
+    (request,) = asked
+    assert [contender.name for contender in request.contenders] == [
+        "torch-default",
+        "torch-tuned",
+        "torch-tensor",
+        "gpufeed",
+    ]
+    assert (request.transform, request.batch_size, request.device, request.budget_s) == ("train", 64, "auto", 90)
+    assert request.num_threads == len(os.sched_getaffinity(0))
+    assert len(request.files) == 6
+
+
+def test_options(photos: Path, asked: list[Request]) -> None:
+    file = photos / "f.py"
+    file.touch()
+    options = f"--transform {file}:t --batch-size 7 --num-workers 3 --device cuda:1 --contenders gpufeed --budget 33.5"
+    assert _compare(photos, *options.split()).exit_code == 0
+    (request,) = asked
+    assert [contender.name for contender in request.contenders] == ["gpufeed"]
+    assert (request.transform, request.batch_size, request.num_threads) == (f"{file}:t", 7, 3)
+    assert (request.device, request.budget_s) == ("cuda:1", 33.5)
+
+
+def test_without_data_the_built_in_images_are_made_and_used(
+    asked: list[Request], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(synthetic, "NUM_IMAGES", 3)
+    result = _compare()
+    assert result.exit_code == 0, result.output
+    assert len(asked[0].files) == 3
+    assert asked[0].data == "512 built-in images"
+    assert "making 3 images for this and later runs in" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["/no/such/folder"], "there is no folder /no/such/folder. Give an image folder with one sub-folder per class"),
+        ([__file__], "is a file, not an image folder. Give an image folder"),
+        (["--transform", "test"], "the transform must be one of train, eval, or FILE.py:NAME, got 'test'"),
+        (["--transform", "gone.py:train"], "there is no file gone.py"),
+        (["--contenders", "gpufeed,spdl"], "there is no contender 'spdl'; there are torch-default"),
+        (["--contenders", ","], "name at least one contender of torch-default"),
+        (["--batch-size", "0"], "--batch-size must be at least 1, got 0"),
+        (["--num-workers", "0"], "--num-workers must be at least 1, got 0"),
+        (["--budget", "3"], "--budget must be at least 10 seconds, got 3"),
+        (["--budget", "nan"], "--budget must be at least 10 seconds, got nan"),
+        (["--device", "gpu"], "--device must be auto, cpu, cuda or cuda:N, got 'gpu'"),
+        (["--json", "/no/such/folder/x.json"], "there is no folder /no/such/folder to write x.json to"),
+        (["--json", __file__], "is not a result of gpufeed compare; give --json another name"),
+    ],
+)
+def test_wrong_arguments_give_one_sentence_and_exit_code_2(
+    arguments: list[str], sentence: str, asked: list[Request]
+) -> None:
+    result = _compare(*arguments)
+    assert result.exit_code == 2
+    assert sentence in result.stderr
+    assert result.stderr.count("Error:") == 1
+    assert "Traceback" not in result.output
+    assert asked == []
+
+
+@pytest.mark.parametrize("option", ["--batch-size", "--budget", "--num-workers"])
+def test_what_is_no_number_is_a_usage_error(option: str) -> None:
+    result = _compare(option, "many")
+    assert result.exit_code == 2
+    assert f"Invalid value for '{option}'" in result.stderr
+
+
+def test_the_table_goes_to_stdout_and_progress_to_stderr(photos: Path, asked: list[Request]) -> None:
+    result = _compare(photos)
+    assert result.stdout.startswith("gpufeed compare, photos, train, batch 64, 2 threads, cpu\n")
+    assert "reading the list of images" in result.stderr
+    assert "reading" not in result.stdout.splitlines()[0]
+
+
+def test_json_to_a_file_and_to_stdout(photos: Path, asked: list[Request], tmp_path: Path) -> None:
+    path = tmp_path / "result.json"
+    to_file = _compare(photos, "--json", path)
+    assert from_json(path.read_text()) == _COMPARISON
+    assert "torch-tuned" in to_file.stdout
+    to_stdout = _compare(photos, "--json", "-")
+    assert from_json(to_stdout.stdout) == _COMPARISON
+    assert "gpufeed compare, photos" in to_stdout.stderr
+
+
+def test_an_interrupted_comparison_is_delivered_with_exit_code_130(
+    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    interrupted = replace(_COMPARISON, interrupted=True)
+    monkeypatch.setattr(compare, "measure", lambda *_: interrupted)
+    path = tmp_path / "result.json"
+    result = _compare(photos, "--json", path)
+    assert result.exit_code == 130
+    assert "stopped by you" in result.stdout
+    assert from_json(path.read_text()) == interrupted
+
+
+def test_ctrl_c_shows_the_rounds_so_far_and_leaves_no_process(photos: Path) -> None:
+    arguments = ["compare", str(photos), "--contenders", "torch-tuned", "--batch-size", "2", "--num-workers", "2"]
+    with subprocess.Popen(
+        [sys.executable, "-m", "gpufeed", *arguments, "--device", "cpu", "--budget", "300"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stderr is not None
+        assert any("round 2" in line for line in process.stderr)
+        below = psutil.Process(process.pid).children(recursive=True)
+        process.send_signal(signal.SIGINT)
+        output, rest = process.communicate()
+    assert process.returncode == 130
+    assert len(below) == 3  # the contender's process and its two workers
+    assert psutil.wait_procs(below, timeout=30)[1] == []
+    assert "stopped by you after" in output
+    assert "torch-tuned" in output
+    assert "Traceback" not in rest
