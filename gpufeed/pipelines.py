@@ -11,7 +11,7 @@ from types import ModuleType
 
 from gpufeed.errors import ArgumentError
 
-__all__ = ["load_object"]
+__all__ = ["load_object", "split_reference"]
 
 _NAMES_SHOWN = 12  # a list of names that is longer than two lines of a terminal helps nobody
 
@@ -28,16 +28,26 @@ def load_object(reference: str) -> object:
     Raises:
         ArgumentError: the form is wrong, the file is missing, it raises, or it has no such name.
     """
+    path, name = split_reference(reference)
+    module = _run(path.resolve())
+    if not hasattr(module, name):
+        raise ArgumentError(f"{path} has no name {name!r}; {_names(module)}")
+    return getattr(module, name)
+
+
+def split_reference(reference: str) -> tuple[Path, str]:
+    """The file and the name in ``FILE.py:NAME``, without running the file.
+
+    Raises:
+        ArgumentError: the form is wrong or the file is missing.
+    """
     file_part, colon, name = reference.rpartition(":")
     if not colon or not file_part.endswith(".py") or not name.isidentifier():
         raise ArgumentError(f"expected FILE.py:NAME, such as transforms.py:train, got {reference!r}")
     path = Path(file_part).expanduser()
     if not path.is_file():
         raise ArgumentError(f"there is no file {file_part} (in {Path.cwd()}); give the path of an existing Python file")
-    module = _run(path.resolve())
-    if not hasattr(module, name):
-        raise ArgumentError(f"{file_part} has no name {name!r}; {_names(module)}")
-    return getattr(module, name)
+    return path, name
 
 
 def _run(path: Path) -> ModuleType:

@@ -39,7 +39,7 @@ class RoundPlan:
     """How the rest of the budget is used.
 
     Attributes:
-        num_samples: in each epoch, a multiple of the batch size. A round is one epoch of each contender.
+        num_samples: in each epoch, of whole batches, as many for each thread. A round is one epoch of each contender.
         names: who runs.
         left_out: who doesn't, and why.
     """
@@ -60,8 +60,10 @@ def plan_rounds(
     """The longest rounds of which a warm-up and ``MIN_ROUNDS`` fit into the time left.
 
     If even the shortest sound ones don't fit, optional contenders are left out, in the order of their
-    ``leave_out_rank``. The shortest have twice as many batches as a contender has under way at once: every epoch
-    starts with empty queues, so nothing can flatter, but filling and draining them must not be most of what is timed.
+    ``leave_out_rank``. Every epoch starts with empty queues, so nothing can flatter; the shortest epoch has twice as
+    many batches as a contender has under way at once, so that filling and draining are not most of what is timed.
+    The number of batches is a multiple of ``num_threads``: worker processes take whole batches, and in a short epoch
+    one that is left over would cost them what it doesn't cost in training.
 
     Args:
         paces: of all contenders that can run.
@@ -74,30 +76,37 @@ def plan_rounds(
     Raises:
         BenchmarkError: the contenders that are never left out don't fit; it says which budget would do.
     """
-    in_flight = max(pace.contender.batches_in_flight(num_threads) for pace in paces)
-    shortest = _EPOCH_PER_IN_FLIGHT * in_flight * batch_size
+    step = batch_size * num_threads
+    in_flight = batch_size * max(pace.contender.batches_in_flight(num_threads) for pace in paces)
+    shortest = -(-_EPOCH_PER_IN_FLIGHT * in_flight // step) * step
+    longest = max(shortest, _ENOUGH_PER_IN_FLIGHT * in_flight // step * step)
     running = list(paces)
     left_out: list[LeftOut] = []
-    while True:
-        fitting_s = _PLANNED_SHARE * seconds_left - sum(pace.start_s for pace in running)
-        sample_s = read_s + (1 + MIN_ROUNDS) * sum(pace.s_per_sample for pace in running)
-        num_samples = int(fitting_s / sample_s)
-        if num_samples >= shortest:
-            break
+    while (num_samples := int(_samples_that_fit(running, seconds_left, read_s))) < shortest:
         optional = _optional([pace.contender for pace in running])
         if optional is None:
-            needed_s = budget_s + (shortest * sample_s - fitting_s) / _PLANNED_SHARE
+            missing_s = shortest * _s_per_sample(running, read_s) - _fitting_s(running, seconds_left)
             raise BenchmarkError(
-                f"a budget of {budget_s:.0f} s is too short here: a warm-up and {MIN_ROUNDS} rounds of {shortest} images "
-                f"don't fit; give --budget {_rounded_up(needed_s)}"
+                f"a budget of {budget_s:.0f} s is too short here: a warm-up and {MIN_ROUNDS} rounds of {shortest} "
+                f"images don't fit; give --budget {_rounded_up(budget_s + missing_s / _PLANNED_SHARE)}"
             )
-        left_out.append(
-            LeftOut(optional.name, f"{MIN_ROUNDS} rounds of it don't fit into the budget of {budget_s:.0f} s")
-        )
+        reason = f"{MIN_ROUNDS} rounds of it don't fit into the budget of {budget_s:.0f} s"
+        left_out.append(LeftOut(optional.name, reason))
         running = [pace for pace in running if pace.contender.name != optional.name]
-    longest = max(shortest, _ENOUGH_PER_IN_FLIGHT * in_flight * batch_size)
-    whole_batches = min(num_samples, longest) // batch_size * batch_size
-    return RoundPlan(whole_batches, tuple(pace.contender.name for pace in running), tuple(left_out))
+    names = tuple(pace.contender.name for pace in running)
+    return RoundPlan(min(num_samples, longest) // step * step, names, tuple(left_out))
+
+
+def _samples_that_fit(paces: Sequence[Pace], seconds_left: float, read_s: float) -> float:
+    return _fitting_s(paces, seconds_left) / _s_per_sample(paces, read_s)
+
+
+def _fitting_s(paces: Sequence[Pace], seconds_left: float) -> float:
+    return _PLANNED_SHARE * seconds_left - sum(pace.start_s for pace in paces)
+
+
+def _s_per_sample(paces: Sequence[Pace], read_s: float) -> float:
+    return read_s + (1 + MIN_ROUNDS) * sum(pace.s_per_sample for pace in paces)
 
 
 def next_to_leave_out(

@@ -35,9 +35,10 @@ def check_same_images(reference_name: str, reference: Epoch, name: str, epoch: E
         raise BenchmarkError(f"{name} and {reference_name} must be compared on epochs with pixels")
     few = epoch.num_samples**-0.5
     std = max(reference.std, _SMALLEST_STD)
-    if abs(epoch.mean - reference.mean) > (_MEAN_TOLERANCE + few) * std or abs(epoch.std - reference.std) > (
-        _STD_TOLERANCE + few
-    ) * std:
+    if (
+        abs(epoch.mean - reference.mean) > (_MEAN_TOLERANCE + few) * std
+        or abs(epoch.std - reference.std) > (_STD_TOLERANCE + few) * std
+    ):
         raise BenchmarkError(
             f"{name} did unequal work: its values have mean {epoch.mean:.3g} and standard deviation {epoch.std:.3g}, "
             f"{reference_name}'s {reference.mean:.3g} and {reference.std:.3g}"

@@ -11,8 +11,9 @@ from typing import Any
 import psutil
 
 from gpufeed import __version__
+from gpufeed.cpus import usable_cpus
 
-__all__ = ["describe", "usable_cores"]
+__all__ = ["describe"]
 
 _PACKAGES = (
     "torch",
@@ -26,26 +27,6 @@ _PACKAGES = (
 )
 
 
-def usable_cores() -> int:
-    """CPUs that this process may use: those of its affinity, fewer where a cgroup allows less time."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    quota = _cgroup_quota()
-    return max(1, cores if quota is None else min(cores, int(quota)))
-
-
-def _cgroup_quota() -> float | None:
-    """CPU seconds per second that the cgroup (version 2, then 1) allows, if it limits them."""
-    try:
-        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
-    except (OSError, ValueError):
-        try:
-            quota = Path("/sys/fs/cgroup/cpu/cpu.cfs_quota_us").read_text().strip()
-            period = Path("/sys/fs/cgroup/cpu/cpu.cfs_period_us").read_text().strip()
-        except OSError:
-            return None
-    return None if quota in ("max", "-1") else int(quota) / int(period)
-
-
 def describe() -> dict[str, Any]:
     """The environment as plain data for JSON, without importing any of the packages that it lists."""
     return {
@@ -54,8 +35,8 @@ def describe() -> dict[str, Any]:
         "python": platform.python_version(),
         "platform": platform.platform(),
         "cpu": _cpu_model(),
-        "logical_cores": os.cpu_count(),
-        "usable_cores": usable_cores(),
+        "logical_cpus": os.cpu_count(),
+        "usable_cpus": usable_cpus(),
         "memory_bytes": psutil.virtual_memory().total,
         "load_average_at_start": list(os.getloadavg()) if hasattr(os, "getloadavg") else None,
     }

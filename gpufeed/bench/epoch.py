@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable
 import torch
 
 from gpufeed.bench.contenders import Batch
-from gpufeed.bench.usage import tree_cpu_s
 from gpufeed.bench.results import Epoch
+from gpufeed.bench.usage import tree_cpu_s
 from gpufeed.bench.workload import Workload
 from gpufeed.errors import BenchmarkError
 

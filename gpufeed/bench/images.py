@@ -96,7 +96,7 @@ def choose(files: ImageFolderFiles, num_samples: int, seed: int) -> tuple[tuple[
     """
     repeats, rest = divmod(num_samples, len(files))
     subset = np.random.default_rng(seed).permutation(len(files))[:rest]
-    indices = np.sort(np.concatenate([np.tile(np.arange(len(files)), repeats), subset])).tolist()
+    indices: list[int] = np.sort(np.concatenate([np.tile(np.arange(len(files)), repeats), subset])).tolist()
     return tuple(files.paths[index] for index in indices), tuple(files.targets[index] for index in indices)
 
 

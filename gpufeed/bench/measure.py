@@ -27,10 +27,10 @@ from gpufeed.bench.usage import MemorySampler
 from gpufeed.bench.workload import Workload
 from gpufeed.errors import ArgumentError, BenchmarkError, UnsupportedError
 
-__all__ = ["Request", "measure"]
+__all__ = ["Request", "explained_epoch", "measure"]
 
-_ENDING_S = 2.0  # kept for ending the processes and drawing the table
-_CALIBRATED_S = 1.5  # an epoch that took this long says enough; after a shorter one a second, warm one is run
+_ENDING_S = 1.5  # kept for ending the processes and drawing the table
+_CALIBRATION_SHARE = 0.05  # of the budget, for each contender; if it allows, a second, warm epoch is run
 _ROUND_MARGIN = 1.05  # an extra round begins only if one this much longer than the last would still fit
 
 
@@ -127,14 +127,14 @@ class _Run:
         plan = self._plan(paces)
         self._workload = self._make_workload(plan.num_samples)
         if len(self._checked) < len(set(self._workload.paths)):
-            self._reporter.say("reading the images once, so that none is measured from a cold disk")
+            self._reporter.say("reading all images once, so that none comes from a cold disk")
             self._check_images(self._workload.paths)
         self._warm_up_all(self._workload)
         self._run_rounds({pace.contender.name: pace.s_per_sample * plan.num_samples for pace in paces})
 
     def _start(self) -> None:
         request = self._request
-        self._reporter.say(f"starting {len(request.contenders)} contenders, each in a process of its own")
+        self._reporter.say(f"starting {len(request.contenders)} contenders")
         for contender in request.contenders:
             process = ContenderProcess(contender)
             self.processes[contender.name] = process
@@ -177,12 +177,14 @@ class _Run:
     def _pace(self, process: ContenderProcess, workload: Workload) -> Pace:
         started_s = time.monotonic()
         process.open(workload)
-        first = _explained_epoch(process, workload)
+        first = explained_epoch(process, workload)
         cold_s = time.monotonic() - started_s
         self._first_batch_s[process.name] = first.first_batch_s
-        warm = _explained_epoch(process, workload) if cold_s < _CALIBRATED_S else first
+        warm_s = first.elapsed_s
+        if cold_s + warm_s < _CALIBRATION_SHARE * self._request.budget_s:
+            warm_s = min(warm_s, explained_epoch(process, workload).elapsed_s)
         process.close()
-        return Pace(process.contender, warm.elapsed_s / len(workload), max(0.0, cold_s - warm.elapsed_s))
+        return Pace(process.contender, warm_s / len(workload), cold_s - warm_s)
 
     def _plan(self, paces: list[Pace]) -> RoundPlan:
         plan = plan_rounds(
@@ -205,7 +207,7 @@ class _Run:
             self._reporter.say(f"warming up {name} with {len(workload)} images")
             process.open(workload)
             with MemorySampler(process.pid) as memory:
-                epoch = _explained_epoch(process, workload, with_pixels=True)
+                epoch = explained_epoch(process, workload, with_pixels=True)
             self._memory[name] = memory
             self._warm_up[name] = epoch
             self._measurements[name] = []
@@ -241,7 +243,7 @@ class _Run:
             self._leave_out(LeftOut(late.name, f"the machine became slower, and {MIN_ROUNDS} rounds no longer fit"))
 
     def _leave_out_or_raise(self, process: ContenderProcess, error: UnsupportedError | ContenderRaisedError) -> None:
-        if process.contender.leave_out_rank is None:
+        if process.contender.leave_out_rank is None or len(self.processes) == 1:
             raise error
         self._leave_out(LeftOut(process.name, str(error)))
 
@@ -298,9 +300,10 @@ class _Run:
                     first_batch_s=self._first_batch_s[name],
                     warm_up=self._warm_up[name],
                     peak_pss_bytes=self._memory[name].peak_bytes,
-                    measurements=tuple(measurements),
+                    measurements=tuple(self._measurements[name]),
                 )
-                for name, measurements in self._measurements.items()
+                for name in (contender.name for contender in request.contenders)
+                if name in self._measurements
             ),
             left_out=tuple(self._left_out),
             environment=self._environment,
@@ -311,8 +314,13 @@ def _baseline(names: list[str]) -> str:
     return BASELINE if BASELINE in names else names[0]
 
 
-def _explained_epoch(process: ContenderProcess, workload: Workload, *, with_pixels: bool = False) -> Epoch:
-    """An epoch. If it raises, the images are searched for one that explains it."""
+def explained_epoch(process: ContenderProcess, workload: Workload, *, with_pixels: bool = False) -> Epoch:
+    """An epoch of the process. If it raises, the images are searched for one that explains it.
+
+    Raises:
+        ArgumentError: naming an image that can't be decoded.
+        BenchmarkError: from the process, where all can be.
+    """
     try:
         return process.run_epoch(with_pixels=with_pixels)
     except ContenderRaisedError:

@@ -15,7 +15,7 @@ from typing import TypeVar
 import psutil
 
 from gpufeed.bench.contenders import Contender
-from gpufeed.bench.protocol import Answer, Close, Done, Failure, Open, Prepare, Probe, Probed, Request, RunEpoch
+from gpufeed.bench.protocol import Answer, Close, Done, Failure, Open, Prepare, Probe, Probed, Question, RunEpoch
 from gpufeed.bench.results import Epoch
 from gpufeed.bench.workload import Workload
 from gpufeed.errors import ArgumentError, BenchmarkError, UnsupportedError
@@ -90,13 +90,13 @@ class ContenderProcess:
         """See :class:`~gpufeed.bench.protocol.Close`."""
         self._ask(Close(), Done)
 
-    def _ask(self, request: Request, kind: type[_A]) -> _A:
-        self._send(request)
+    def _ask(self, question: Question, kind: type[_A]) -> _A:
+        self._send(question)
         return self._receive(kind)
 
-    def _send(self, request: Request) -> None:
+    def _send(self, question: Question) -> None:
         try:
-            self._connection.send(request)
+            self._connection.send(question)
         except OSError as error:
             raise self._died() from error
 

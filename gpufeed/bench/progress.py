@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
@@ -84,7 +85,7 @@ class _Live:
         self._task = task
 
     def budget(self, seconds: float) -> None:
-        self._progress.reset(self._task, budget_s=seconds)
+        self._progress.reset(self._task, budget_s=seconds, detail="")  # restarts the clock
 
     def say(self, text: str) -> None:
         self._progress.update(self._task, description=text, detail="")
@@ -97,20 +98,24 @@ class _Live:
 
 
 class _Plain:
-    """A line for each stage."""
+    """A line for each stage, with the seconds since the budget began."""
+
+    def __init__(self) -> None:
+        self._started_s: float | None = None
 
     def budget(self, seconds: float) -> None:
-        pass
+        self._started_s = time.monotonic()
 
     def say(self, text: str) -> None:
-        print(text, file=sys.stderr, flush=True)
+        passed = "" if self._started_s is None else f"{time.monotonic() - self._started_s:4.0f} s  "
+        print(f"{passed}{text}", file=sys.stderr, flush=True)
 
     def detail(self, text: str) -> None:
         pass
 
     def count(self, done: int, total: int) -> None:
-        if (done * _PLAIN_STEPS) % total < _PLAIN_STEPS and done > 0:
-            self.say(f"  {done} of {total}")
+        if (done * _PLAIN_STEPS) % total < _PLAIN_STEPS:
+            self.say(f"{done} of {total}")
 
 
 class Silent:

@@ -9,7 +9,7 @@ from gpufeed.bench.contenders import Contender
 from gpufeed.bench.results import Epoch
 from gpufeed.bench.workload import Workload
 
-__all__ = ["Answer", "Close", "Done", "Failure", "Open", "Prepare", "Probe", "Probed", "Request", "RunEpoch"]
+__all__ = ["Answer", "Close", "Done", "Failure", "Open", "Prepare", "Probe", "Probed", "Question", "RunEpoch"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """The answer to any request that failed.
+    """The answer to any question that failed.
 
     Attributes:
         kind: the user's argument is wrong; the contender can't do this workload; it did unequal work; it raised.
@@ -100,5 +100,5 @@ class Failure:
     message: str
 
 
-Request: TypeAlias = Prepare | Probe | Open | RunEpoch | Close
+Question: TypeAlias = Prepare | Probe | Open | RunEpoch | Close
 Answer: TypeAlias = Done | Probed | Epoch | Failure

@@ -86,7 +86,8 @@ class ContenderResult:
 
     Attributes:
         name: the contender's.
-        first_batch_s: from the first ``iter()`` in a fresh process to the first batch, libraries imported. [Unit: second]
+        first_batch_s: from the first ``iter()`` in a fresh process to the first batch; libraries were imported before.
+            [Unit: second]
         warm_up: the discarded epoch before the first round.
         peak_pss_bytes: the largest memory of its process and children in warm-up and rounds, pages shared between
             processes counted in parts; ``None`` where the platform doesn't tell. [Unit: byte]
@@ -201,11 +202,19 @@ def _contender(value: dict[str, Any]) -> ContenderResult:
     measurements = tuple(
         Measurement(entry["round_index"], entry["place"], _epoch(entry["epoch"])) for entry in value["measurements"]
     )
-    return ContenderResult(**{**value, "warm_up": _epoch(value["warm_up"]), "measurements": measurements})
+    return ContenderResult(
+        name=value["name"],
+        first_batch_s=value["first_batch_s"],
+        warm_up=_epoch(value["warm_up"]),
+        peak_pss_bytes=value["peak_pss_bytes"],
+        measurements=measurements,
+    )
 
 
 def _epoch(value: dict[str, Any]) -> Epoch:
-    return Epoch(**{**value, "shape": tuple(value["shape"])})
+    shape: tuple[int, ...] = tuple(value["shape"])
+    others = {key: entry for key, entry in value.items() if key != "shape"}
+    return Epoch(shape=shape, **others)
 
 
 def check_json_target(path: Path) -> None:

@@ -1,7 +1,7 @@
 """The process that one contender lives in: ``python -m gpufeed.bench.serve SOCKET LIFELINE``.
 
 A process of its own makes a contender's CPU time and memory its own, keeps its threads away from other contenders'
-forks, and lets a crash be told from an error. It answers the requests that come over the file descriptor ``SOCKET``,
+forks, and lets a crash be told from an error. It answers the questions that come over the file descriptor ``SOCKET``,
 and ends when that closes or, at once, when the pipe ``LIFELINE`` does: that happens however its parent ends.
 """
 
@@ -17,7 +17,7 @@ from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from gpufeed.bench.contenders import Batch, Factory
-from gpufeed.bench.protocol import Answer, Close, Done, Failure, Open, Prepare, Probe, Probed, Request, RunEpoch
+from gpufeed.bench.protocol import Answer, Close, Done, Failure, Open, Prepare, Probe, Probed, Question, RunEpoch
 from gpufeed.bench.results import Epoch
 from gpufeed.bench.workload import Workload
 from gpufeed.errors import ArgumentError, BenchmarkError, UnsupportedError
@@ -29,7 +29,7 @@ __all__ = ["main", "probe"]
 
 
 class _Server:
-    """Holds the contender between requests."""
+    """Holds the contender between questions."""
 
     def __init__(self) -> None:
         self._factory: Factory | None = None
@@ -37,9 +37,9 @@ class _Server:
         self._epochs: Iterable[Batch] = ()
         self._workload: Workload | None = None
 
-    def answer(self, request: Request) -> Answer:
+    def answer(self, question: Question) -> Answer:
         try:
-            return self._do(request)
+            return self._do(question)
         except ArgumentError as error:
             return Failure("argument", str(error))
         except UnsupportedError as error:
@@ -49,19 +49,19 @@ class _Server:
         except Exception as error:  # not swallowed: the parent raises it with the contender's name
             return Failure("raised", _sentence(error))
 
-    def _do(self, request: Request) -> Answer:
-        match request:
+    def _do(self, question: Question) -> Answer:
+        match question:
             case Prepare():
                 import torch
 
-                torch.set_num_threads(request.num_threads)
-                self._factory = request.contender.load_factory()
+                torch.set_num_threads(question.num_threads)
+                self._factory = question.contender.load_factory()
             case Probe():
-                return probe(request)
+                return probe(question)
             case Open():
-                self._open(request.workload)
+                self._open(question.workload)
             case RunEpoch():
-                return self._run_epoch(request.with_pixels)
+                return self._run_epoch(question.with_pixels)
             case Close():
                 self.close()
         return Done()
@@ -98,7 +98,7 @@ def _sentence(error: Exception) -> str:
     return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
 
 
-def probe(request: Probe) -> Probed:
+def probe(question: Probe) -> Probed:
     """Resolve the device, and run the transform on one image.
 
     Raises:
@@ -109,17 +109,17 @@ def probe(request: Probe) -> Probed:
 
     from gpufeed.bench.transforms import load_transform
 
-    device = _resolve(request.device)
-    transform = load_transform(request.transform)
+    device = _resolve(question.device)
+    transform = load_transform(question.transform)
     try:
-        output: Any = transform(default_loader(request.image_path))
+        output: Any = transform(default_loader(question.image_path))
     except Exception as error:
         raise ArgumentError(
-            f"the transform {request.transform} fails on {request.image_path}: {_sentence(error)}"
+            f"the transform {question.transform} fails on {question.image_path}: {_sentence(error)}"
         ) from error
     if not isinstance(output, torch.Tensor):
         raise ArgumentError(
-            f"the transform {request.transform} must end in a tensor, got {type(output).__name__}; add ToTensor()"
+            f"the transform {question.transform} must end in a tensor, got {type(output).__name__}; add ToTensor()"
         )
     return Probed(
         device=str(device),
@@ -149,25 +149,38 @@ def _end_with(lifeline: int) -> None:
     os.kill(os.getpid(), signal.SIGTERM)
 
 
+class _Ended(BaseException):
+    """Raised in the main thread by SIGTERM: contexts are left, so worker processes end."""
+
+
 def _end(_signal: int, _frame: object) -> NoReturn:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a second one must not interrupt the cleaning up
-    sys.exit(0)
+    raise _Ended
 
 
-def main() -> None:
-    """Answer requests until there are no more."""
-    socket, lifeline = (int(argument) for argument in sys.argv[1:])
-    signal.signal(signal.SIGTERM, _end)
-    threading.Thread(target=_end_with, args=(lifeline,), name="gpufeed-lifeline", daemon=True).start()
-    server = _Server()
+def _serve(server: _Server, socket: int) -> None:
     with Connection(socket) as connection:
         try:
             while True:
                 connection.send(server.answer(connection.recv()))
         except (EOFError, BrokenPipeError):
-            pass  # the parent has closed its end: the usual way to be told that it is over
-        finally:
-            server.close()
+            pass  # the parent has closed its end: it is over
+
+
+def main() -> None:
+    """Answer questions until there are no more."""
+    socket, lifeline = (int(argument) for argument in sys.argv[1:])
+    signal.signal(signal.SIGTERM, _end)
+    threading.Thread(target=_end_with, args=(lifeline,), name="gpufeed-lifeline", daemon=True).start()
+    server = _Server()
+    try:
+        _serve(server, socket)
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    except _Ended:
+        pass  # wherever it struck
+    server.close()
+    # The contender has left; what remains is taking torch apart object by object, which takes seconds and helps nobody.
+    os._exit(0)
 
 
 if __name__ == "__main__":

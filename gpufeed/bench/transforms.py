@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from gpufeed.errors import ArgumentError
-from gpufeed.pipelines import load_object
+from gpufeed.pipelines import load_object, split_reference
 
 __all__ = ["BUILT_IN", "IMAGENET_MEAN", "IMAGENET_STD", "check_reference", "load_transform"]
 
@@ -25,11 +25,14 @@ def check_reference(reference: str) -> None:
     """Refuse what can't be a transform's reference, without importing torch or running a file.
 
     Raises:
-        ArgumentError: it is neither a built-in name nor of the form ``FILE.py:NAME``.
+        ArgumentError: it is neither a built-in name nor ``FILE.py:NAME`` of a file that is there.
     """
-    if reference not in BUILT_IN and ":" not in reference:
+    if reference in BUILT_IN:
+        return
+    if ":" not in reference:
         names = ", ".join(BUILT_IN)
         raise ArgumentError(f"the transform must be one of {names}, or FILE.py:NAME, got {reference!r}")
+    split_reference(reference)
 
 
 def load_transform(transform: object) -> Callable[[Any], Any]:

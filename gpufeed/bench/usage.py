@@ -62,7 +62,7 @@ class MemorySampler:
     """
 
     def __init__(
-        self, pid: int, interval_s: float = 0.1, measure: Callable[[int], int | None] = tree_pss_bytes
+        self, pid: int, interval_s: float = 0.25, measure: Callable[[int], int | None] = tree_pss_bytes
     ) -> None:
         self.peak_bytes: int | None = None
         self._pid = pid

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from typing import Any, NoReturn
 
@@ -11,12 +12,12 @@ import click
 from gpufeed import __version__
 from gpufeed.errors import GpufeedError
 
-__all__ = ["main"]
+__all__ = ["EXIT_INTERRUPTED", "main"]
 
 _COMMANDS = {"compare": "Measure gpufeed against torch's DataLoader on this machine."}
 """Each command's module is ``gpufeed.cli.NAME`` and holds ``command``; the text is what ``gpufeed --help`` shows."""
 
-_INTERRUPTED = 130  # what a shell reports for a command that Ctrl-C ended: 128 + SIGINT
+EXIT_INTERRUPTED = 130  # what a shell reports for a command that Ctrl-C ended: 128 + SIGINT
 
 
 class _Commands(click.Group):
@@ -52,10 +53,12 @@ class _Sentence(click.ClickException):
 
 def _exit_interrupted() -> NoReturn:
     click.echo("stopped", err=True)
-    sys.exit(_INTERRUPTED)
+    sys.exit(EXIT_INTERRUPTED)
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, prog_name="gpufeed")
 def main() -> None:
     """torch's DataLoader on NVIDIA DALI: one changed import line, the same order, the same pixels."""
+    if sys.stdin is None:  # pyright: ignore[reportUnnecessaryComparison] - it was closed
+        os.open(os.devnull, os.O_RDONLY)  # takes the free descriptor 0, so that no pipe to a process gets it

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 from pathlib import Path
@@ -10,20 +11,20 @@ import click
 
 from gpufeed.bench import synthetic
 from gpufeed.bench.contenders import contenders_named, default_names
-from gpufeed.bench.environment import usable_cores
 from gpufeed.bench.images import list_image_folder
 from gpufeed.bench.measure import Request, measure
 from gpufeed.bench.progress import reporter
 from gpufeed.bench.render import show
 from gpufeed.bench.results import Comparison, check_json_target, to_json, write_json
 from gpufeed.bench.transforms import BUILT_IN, check_reference
+from gpufeed.cli import EXIT_INTERRUPTED
+from gpufeed.cpus import usable_cpus
 from gpufeed.errors import ArgumentError
 
 __all__ = ["command"]
 
 _SHORTEST_BUDGET_S = 10.0  # importing torch in several processes takes most of it
-_DEVICES = click.types.StringParamType()
-_INTERRUPTED = 130  # 128 + SIGINT
+_DEVICE = re.compile(r"auto|cpu|cuda(:\d+)?")
 
 
 @click.command(name="compare")
@@ -39,7 +40,7 @@ _INTERRUPTED = 130  # 128 + SIGINT
 @click.option(
     "--num-workers",
     type=int,
-    help="torch's worker processes, and gpufeed's threads.  [default: the usable CPU cores]",
+    help="torch's worker processes, and gpufeed's threads.  [default: the usable CPUs]",
 )
 @click.option("--device", default="auto", show_default=True, help="Where batches end: auto, cpu, cuda or cuda:N.")
 @click.option(
@@ -78,7 +79,8 @@ def command(
         raise ArgumentError(f"--num-workers must be at least 1, got {num_workers}; torch-default has none in any case")
     if not budget >= _SHORTEST_BUDGET_S:
         raise ArgumentError(f"--budget must be at least {_SHORTEST_BUDGET_S:.0f} seconds, got {budget:g}")
-    _check_device(device)
+    if not _DEVICE.fullmatch(device):
+        raise ArgumentError(f"--device must be auto, cpu, cuda or cuda:N, got {device!r}")
     chosen = contenders_named(contenders.split(","))
     json_path = None if json_file in (None, "-") else Path(json_file)
     if json_path is not None:
@@ -87,20 +89,34 @@ def command(
         if data is None:
             root = synthetic.folder(progress)
             started_s = time.monotonic()  # the one-time making of data isn't part of the budget
+        else:
+            root = Path(data)
         progress.budget(budget)
         progress.say("reading the list of images")
-        files = list_image_folder(root if data is None else Path(data))
+        files = list_image_folder(root)
         request = Request(
             files=files,
             data=synthetic.DESCRIPTION if data is None else data,
             transform=transform,
             contenders=chosen,
             batch_size=batch_size,
-            num_threads=num_workers or usable_cores(),
+            num_threads=num_workers or usable_cpus(),
             device=device,
             budget_s=budget,
         )
         comparison = measure(request, progress, started_s)
     _deliver(comparison, json_file, json_path)
     if comparison.interrupted:
-        sys.exit(_INTERRUPTED)
+        sys.exit(EXIT_INTERRUPTED)
+
+
+def _deliver(comparison: Comparison, json_file: str | None, json_path: Path | None) -> None:
+    """The table on stdout; or the JSON there, and the table on stderr."""
+    if json_file == "-":
+        click.echo(to_json(comparison), nl=False)
+        show(comparison, sys.stderr)
+        return
+    show(comparison, sys.stdout)
+    if json_path is not None:
+        write_json(comparison, json_path)
+        click.echo(f"every measurement is in {json_path}", err=True)

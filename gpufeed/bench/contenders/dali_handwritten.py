@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import nvidia.dali.fn as dali_fn
+import nvidia.dali.types as dali_types
 import torch
-from nvidia.dali import pipeline_def, types
+from nvidia.dali.pipeline import pipeline_def
 
 from gpufeed.bench.workload import Workload
 from gpufeed.errors import UnsupportedError
@@ -21,7 +22,8 @@ __all__ = ["dali_handwritten"]
 
 _PREFETCH_DEPTH = 2
 _STEPS = ("RandomResizedCrop", "RandomHorizontalFlip", "ToTensor", "Normalize")
-fn: Any = dali_fn  # generated at import, without types
+fn: Any = dali_fn  # made at import, without types
+types: Any = dali_types
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +83,7 @@ class _Epochs:
         if self._pipeline is None:
             self._pipeline = self._make()
             self._pipeline.build()
-            self._pipeline.schedule_run()  # DALI's first call runs prefetch_queue_depth batches, each later one a single
+            self._pipeline.schedule_run()  # DALI's first call runs prefetch_queue_depth batches, a later one a single
             return
         for _ in range(self._depth):
             self._pipeline.schedule_run()

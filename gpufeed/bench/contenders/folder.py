@@ -30,7 +30,9 @@ class WorkloadFolder(ImageFolder):
         self, workload: Workload, transform: Callable[[Any], Any], loader: Callable[[str], Any] = default_loader
     ) -> None:
         self._workload = workload
-        super().__init__(workload.root, transform=transform, loader=loader)
+        super().__init__(  # pyright: ignore[reportUnknownMemberType] - torchvision has no types
+            workload.root, transform=transform, loader=loader
+        )
 
     def find_classes(self, directory: str | Path) -> tuple[list[str], dict[str, int]]:
         """The workload's classes, whatever is in ``directory``."""

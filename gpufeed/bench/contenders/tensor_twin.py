@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import nn
@@ -57,7 +57,7 @@ def _container(transform: Any) -> Callable[[Any], Any]:
 
 
 def _twin_of_v1(transform: Any) -> Callable[[Any], Any]:
-    kind = type(transform)
+    kind = cast(Any, type(transform))
     twin = getattr(v2, kind.__name__, None)
     if twin is None or getattr(twin, "_v1_transform_cls", None) is not kind:
         raise UnsupportedError(f"transforms.{kind.__name__} has no twin in transforms.v2 that takes a tensor")
@@ -93,4 +93,4 @@ def tensor_decoder() -> Callable[[str], torch.Tensor]:
             continue
         if decode_image is not None:
             return _Decoder(decode_image)
-    raise UnsupportedError("this torchvision doesn't decode images to tensors; `pip install torchcodec` brings a decoder")
+    raise UnsupportedError("this torchvision has no decoder to tensors; `pip install torchcodec` brings one")

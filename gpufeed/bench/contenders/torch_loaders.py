@@ -46,7 +46,7 @@ def torch_default(workload: Workload) -> Generator[Epochs]:
 
 @contextmanager
 def torch_tuned(workload: Workload) -> Generator[Epochs]:
-    """Persistent workers, as many as threads are allowed, each with two batches under way, pinned where there is CUDA."""
+    """A persistent worker for each thread, with two batches under way each, pinned where there is CUDA."""
     with _with_workers(WorkloadFolder(workload, workload.load_transform()), workload) as epochs:
         yield epochs
 
