@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-import os
 import warnings
 import weakref
 from collections import deque
@@ -20,6 +19,7 @@ from torchvision import tv_tensors
 
 from gpufeed import sampling
 from gpufeed.cpus import default_num_threads
+from gpufeed.devices import resolve_device
 from gpufeed.draws import Draws, epoch_key
 from gpufeed.errors import ArgumentError, FeedTimeoutError, UnsupportedError
 from gpufeed.feed import Feed, Images, Job, Stages
@@ -28,9 +28,9 @@ from gpufeed.plan import Plan
 from gpufeed.sources.folders import FolderSource
 from gpufeed.stages import CpuStages
 from gpufeed.tensors import BatchMemory, hand_over, to_device
-from gpufeed.translate import translate
+from gpufeed.translation import translate
 
-__all__ = ["EpochIterator", "Runtime", "parse_device"]
+__all__ = ["EpochIterator", "Runtime"]
 
 _default_collate = cast(Any, torch.utils.data).default_collate
 
@@ -127,10 +127,9 @@ class _Epoch:
         self.ended = True
         if self.feed.foreign:  # a forked child has no part in it
             return
-        for job in list(self.jobs):
+        jobs, self.jobs, self.ahead = self.jobs, deque(), deque()
+        for job in list(jobs):  # the one that another thread may be waiting for is still among them
             job.cancel()
-        self.jobs.clear()
-        self.ahead.clear()
         if self.rewind is not None:
             self.rewind.rewind()
         if keep_feed:
@@ -291,22 +290,20 @@ class EpochIterator:
         if state.ended:
             raise StopIteration
         with torch.autograd.profiler.record_function("enumerate(DataLoader)#gpufeed.DataLoader.__next__"):
-            job: Job | None = None
             try:
                 if self._exhausted is None:
                     self._draw_ahead()
                 if state.rewind is not None:
                     state.rewind.asked()
-                job = state.jobs.popleft() if state.jobs else None
-                if job is None or not self._arrived(job):
+                jobs = state.jobs
+                if not jobs or not self._arrived(jobs[0]):
                     raise StopIteration
+                job = jobs.popleft()
                 self._draw_indices()
                 _raise_error_of(job)
                 self._submit()
                 return self._collate(job)
             except BaseException:
-                if job is not None:
-                    job.cancel()
                 self._end()
                 raise
 
@@ -404,54 +401,6 @@ def _plan_of(source: FolderSource, pipeline: object) -> Plan:
             "append ToTensor(), or ToImage() and ToDtype(torch.float32, scale=True)"
         )
     return plan
-
-
-# Devices -----------------------------------------------------------------------------------------------------------
-
-
-def parse_device(device: object) -> torch.device | None:
-    """What ``device=`` means: a CPU or CUDA device, or ``None`` for ``"auto"``. Touches no device.
-
-    Raises:
-        ArgumentError: for anything else.
-    """
-    if device == "auto":
-        return None
-    try:
-        parsed = torch.device(cast(Any, device))
-    except (RuntimeError, TypeError) as error:
-        raise ArgumentError(f"device must be 'auto', 'cpu', 'cuda' or 'cuda:N', got {device!r}") from error
-    if parsed.type not in ("cpu", "cuda"):
-        raise ArgumentError(f"device must be 'auto', 'cpu', 'cuda' or 'cuda:N', got {device!r}: DALI runs on no other")
-    return parsed
-
-
-def resolve_device(device: object) -> torch.device:
-    """The device of a loader, at its first ``iter()``.
-
-    Raises:
-        ArgumentError: for a CUDA device on a machine that has none, or not so many.
-    """
-    parsed = parse_device(device)
-    if parsed is not None and parsed.type == "cpu":
-        return parsed
-    if not torch.cuda.is_available():
-        if parsed is None:
-            return torch.device("cpu")
-        raise ArgumentError(f"device={device!r} needs a CUDA device, and torch finds none; use device='auto' or 'cpu'")
-    there_are = torch.cuda.device_count()
-    index = parsed.index if parsed is not None else _local_rank(there_are)
-    if index is None:
-        index = torch.cuda.current_device()
-    if index >= there_are:
-        raise ArgumentError(f"device={device!r} means cuda:{index}, and there are {there_are}: it must be below that")
-    return torch.device("cuda", index)
-
-
-def _local_rank(device_count: int) -> int | None:
-    """``LOCAL_RANK``; ``None`` without one, and where each rank sees a single device, its own."""
-    local_rank = os.environ.get("LOCAL_RANK", "")
-    return int(local_rank) if local_rank.isdecimal() and device_count > 1 else None
 
 
 def _pins(loader: Any, device: torch.device) -> bool:

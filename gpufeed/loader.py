@@ -14,8 +14,9 @@ from torch.utils.data import Dataset, IterableDataset
 from torchvision.datasets import ImageFolder
 
 from gpufeed import sampling
+from gpufeed.devices import parse_device
 from gpufeed.errors import ArgumentError
-from gpufeed.iteration import EpochIterator, Runtime, parse_device
+from gpufeed.iteration import EpochIterator, Runtime
 from gpufeed.options import Decode
 from gpufeed.sources.folders import FolderSource
 

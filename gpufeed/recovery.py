@@ -13,6 +13,7 @@ from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image
 
 from gpufeed.draws import Draws
 from gpufeed.errors import SampleError
@@ -96,7 +97,20 @@ def _cause(paths: Paths, error: RuntimeError) -> str:
         return f"it is no image that DALI knows: it begins with {header[:12]!r}"
     if kind in ("GIF", "AVIF", "HEIF or a video"):
         return f"it is {kind}, whatever its name says, and DALI doesn't decode that; convert it to JPEG, PNG or WebP"
-    return f"it is damaged or cut short: DALI can't decode this {kind} ({_dali_reason(error)})"
+    reason = _pillow_reason(name)
+    if reason is None:
+        return f"DALI can't decode this {kind} ({_dali_reason(error)}), and Pillow can; save it anew with Pillow"
+    return f"it is damaged or cut short: DALI can't decode this {kind}, and Pillow says: {reason}"
+
+
+def _pillow_reason(name: str) -> str | None:
+    """Why Pillow can't decode a file; its words say more than DALI's. ``None`` where it can."""
+    try:
+        with Image.open(name) as image:
+            image.load()
+    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
+        return str(error)
+    return None
 
 
 def _dali_reason(error: RuntimeError) -> str:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from gpufeed.errors import SampleError
 from gpufeed.feed import Images, Job
 from gpufeed.graph.decoding import DecodeGraph
+from gpufeed.graph.forking import forget_pipelines_in_children
 from gpufeed.graph.reading import ReadGraph
 from gpufeed.graph.windows import Region
 from gpufeed.parameters import BatchParameters
@@ -50,6 +51,7 @@ class GraphStages(ABC):
     """
 
     def __init__(self, placement: Placement, num_threads: int, apply_exif: bool) -> None:
+        forget_pipelines_in_children()
         self._placement = placement
         self._num_threads = num_threads
         self._apply_exif = apply_exif

@@ -16,7 +16,7 @@ PACKAGE = Path(gpufeed.__file__).parent
 LEVELS = (
     {"errors"},
     {"options", "spec", "plan", "draws", "geometry", "parameters", "cpus", "threads"},
-    {"placement", "sampling"},
+    {"placement", "sampling", "devices"},
     {"graph", "tail", "tensors", "translation", "sources", "reference"},
     {"recovery", "feed"},
     {"stages", "device_stages", "pipelines"},

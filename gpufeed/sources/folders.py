@@ -1,7 +1,7 @@
 """torchvision's ``ImageFolder`` and ``DatasetFolder``, and any nesting of ``Subset`` and ``ConcatDataset`` over them.
 
 Nothing is copied: paths and targets are looked up in the dataset's own ``samples`` when a batch needs them, so that a
-million files cost no memory here, and edits to the dataset are seen.
+million files cost no memory here.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ import bisect
 import hashlib
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any, cast
 
 from torch.utils.data import ConcatDataset, Dataset, Subset
 from torchvision import get_image_backend
@@ -27,12 +28,46 @@ _CHOICES = (
     "random_split over them, or a folder's path with pipeline=; otherwise keep torch.utils.data.DataLoader for it"
 )
 
-Locate = Callable[[int], tuple[DatasetFolder, int]]
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Folder:
+    """What a folder dataset holds when the source is made."""
+
+    samples: Sequence[tuple[str, object]]
+    transform: object
+    target_transform: Callable[[object], object] | None
+
+    def __len__(self) -> int:
+        return len(self.samples)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
+class _Subset:
+    indices: Sequence[Any]
+    whole: _Tree
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Concat:
+    ends: Sequence[int]
+    parts: Sequence[_Tree]
+
+    def __len__(self) -> int:
+        return self.ends[-1]
+
+
+_Tree = _Folder | _Subset | _Concat
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class FolderSource:
     """A source over a tree of folder datasets.
+
+    The lists that the datasets hold when the source is made are the ones that it reads, whatever lists the datasets are
+    given later: a file and its target always come from the same one.
 
     Attributes:
         dataset: the root of the tree, never changed.
@@ -41,60 +76,44 @@ class FolderSource:
         UnsupportedError: where a dataset in the tree can't be read exactly as it would read itself.
     """
 
-    dataset: Dataset[object]
+    dataset: Dataset[Any]
+    _tree: _Tree = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        for _ in self.leaves():  # refuses what can't be read
-            pass
+        object.__setattr__(self, "_tree", _tree_of(self.dataset))
 
     def __len__(self) -> int:
-        return len(self.dataset)  # pyright: ignore[reportArgumentType, reportUnknownArgumentType] - all kinds here have one
+        return len(self._tree)
 
-    def leaves(self) -> Iterator[DatasetFolder]:
-        """The folder datasets in the tree, in order, each as often as it stands there."""
-        return _leaves(self.dataset)
+    def transforms(self) -> Iterator[object]:
+        """The ``transform`` of each folder dataset in the tree, in order; ``None`` where there is none."""
+        return (folder.transform for folder in _folders(self._tree))
 
-    def locate(self, index: int) -> tuple[DatasetFolder, int]:
-        """The folder dataset that holds a sample, and the sample's index in it, found as torch finds it.
+    def resolve(self, index: int) -> int:
+        """An index that may count from the end, as one in [0, len).
 
         Raises:
-            IndexError: where torch would raise one.
+            IndexError, ValueError: where it is out of range, as the dataset itself would raise it.
         """
-        dataset: Dataset[object] = self.dataset
-        while True:
-            if isinstance(dataset, DatasetFolder):
-                return dataset, index
-            if isinstance(dataset, Subset):
-                index = dataset.indices[index].__index__()
-                dataset = dataset.dataset
-            else:
-                assert isinstance(dataset, ConcatDataset)
-                if index < 0:
-                    if -index > len(dataset):
-                        raise ValueError("absolute value of index should not exceed dataset length")
-                    index += len(dataset)
-                child = bisect.bisect_right(dataset.cumulative_sizes, index)
-                if child:
-                    index -= dataset.cumulative_sizes[child - 1]
-                dataset = dataset.datasets[child]
-
-    def _sample(self, index: int) -> tuple[DatasetFolder, str, object]:
-        folder, local = self.locate(index)
-        path, target = folder.samples[local]
-        return folder, path, target
+        self._sample(index)
+        return index + len(self) if index < 0 else index
 
     def read(self, indices: Sequence[int]) -> Paths:
-        if isinstance(self.dataset, DatasetFolder):  # the common case, without the walk
-            samples = self.dataset.samples
+        tree = self._tree
+        if isinstance(tree, _Folder):  # the common case, without the walk
+            samples = tree.samples
             return Paths.of([samples[index][0] for index in indices])
         return Paths.of([self._sample(index)[1] for index in indices])
 
     def fields(self, indices: Sequence[int]) -> Mapping[str, Sequence[object]]:
         """The targets, after each dataset's own ``target_transform``."""
+        tree = self._tree
+        if isinstance(tree, _Folder) and tree.target_transform is None:
+            samples = tree.samples
+            return {"target": [samples[index][1] for index in indices]}
         targets: list[object] = []
         for index in indices:
-            folder, _, target = self._sample(index)
-            transform = folder.target_transform
+            transform, _, target = self._sample(index)
             targets.append(target if transform is None else transform(target))
         return {"target": targets}
 
@@ -109,24 +128,52 @@ class FolderSource:
             digest.update(len(name).to_bytes(8, "little") + name + repr(target).encode() + b"\0")
         return digest.hexdigest()
 
+    def _sample(self, index: int) -> tuple[Callable[[object], object] | None, str, object]:
+        """The target transform, path and target of a sample, found as torch finds it, with torch's errors."""
+        tree: _Tree = self._tree
+        while not isinstance(tree, _Folder):
+            if isinstance(tree, _Subset):
+                index = tree.indices[index].__index__()
+                tree = tree.whole
+                continue
+            if index < 0:
+                if -index > len(tree):
+                    raise ValueError("absolute value of index should not exceed dataset length")
+                index += len(tree)
+            part = bisect.bisect_right(tree.ends, index)
+            if part:
+                index -= tree.ends[part - 1]
+            tree = tree.parts[part]
+        path, target = tree.samples[index]
+        return tree.target_transform, path, target
 
-def _leaves(dataset: Dataset[object]) -> Iterator[DatasetFolder]:
+
+def _folders(tree: _Tree) -> Iterator[_Folder]:
+    if isinstance(tree, _Folder):
+        yield tree
+    elif isinstance(tree, _Subset):
+        yield from _folders(tree.whole)
+    else:
+        for part in tree.parts:
+            yield from _folders(part)
+
+
+def _tree_of(dataset: Dataset[Any]) -> _Tree:
     if isinstance(dataset, DatasetFolder):
         _check_own_items(dataset, DatasetFolder)
         _check_loader(dataset)
-        yield dataset
-    elif isinstance(dataset, Subset):
+        folder = cast(Any, dataset)
+        return _Folder(folder.samples, folder.transform, folder.target_transform)
+    if isinstance(dataset, Subset):
         _check_own_items(dataset, Subset)
-        yield from _leaves(dataset.dataset)
-    elif isinstance(dataset, ConcatDataset):
+        return _Subset(dataset.indices, _tree_of(dataset.dataset))
+    if isinstance(dataset, ConcatDataset):
         _check_own_items(dataset, ConcatDataset)
-        for child in dataset.datasets:
-            yield from _leaves(child)
-    else:
-        raise UnsupportedError(f"{_name(dataset)} can't be read by gpufeed; {_CHOICES}")
+        return _Concat(dataset.cumulative_sizes, [_tree_of(part) for part in dataset.datasets])
+    raise UnsupportedError(f"{_name(dataset)} can't be read by gpufeed; {_CHOICES}")
 
 
-def _check_own_items(dataset: Dataset[object], base: type) -> None:
+def _check_own_items(dataset: Dataset[Any], base: type) -> None:
     """Refuse a subclass that makes its items itself: gpufeed would not run that code."""
     for method in ("__getitem__", "__getitems__"):
         if getattr(type(dataset), method, None) is not getattr(base, method, None) or method in vars(dataset):
@@ -144,7 +191,7 @@ def _check_loader(dataset: DatasetFolder) -> None:
         if get_image_backend() == "PIL":
             return
         raise UnsupportedError(
-            f"{_name(dataset)} decodes by the image backend {get_image_backend()!r}, whose pixels gpufeed doesn't know; "
+            f"{_name(dataset)} decodes by the image backend {get_image_backend()!r}, whose pixels gpufeed can't match; "
             "call torchvision.set_image_backend('PIL')"
         )
     name = getattr(loader, "__qualname__", None) or type(loader).__qualname__

@@ -11,7 +11,7 @@ import torch
 from contract_harness import folder
 
 from gpufeed import ArgumentError, DataLoader, Decode
-from gpufeed.iteration import resolve_device
+from gpufeed.devices import resolve_device
 
 
 def pretend(monkeypatch: pytest.MonkeyPatch, devices: int, current: int = 0, local_rank: str | None = None) -> None:

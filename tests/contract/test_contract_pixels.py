@@ -39,7 +39,7 @@ def test_pixels_are_equal_bit_for_bit(root: Path, transform: Any) -> None:
     dataset = ConcatDataset([folder(root, 16, transform)] * 5)
     expected = pixels(dataset, batch_size=1, num_threads=1)
     assert len(expected) == 80
-    assert len({image.numpy().tobytes() for image in expected}) > 40
+    assert len({image.numpy().tobytes() for image in expected}) > 20
     for num_threads in (1, 2, 4):
         for batch_size in (1, 7, 64):
             found = pixels(dataset, batch_size=batch_size, num_threads=num_threads, prefetch_factor=batch_size % 4 + 1)

@@ -43,8 +43,17 @@ def start(code: str, root: Path) -> subprocess.Popen[str]:
 def run(code: str, root: Path) -> tuple[list[str], str, int]:
     """Output in lines, errors, exit code of a script that ends by itself."""
     process = start(code, root)
-    output, errors = process.communicate(timeout=PATIENCE_S)
-    return output.split("\n")[:-1], errors, process.returncode
+    return (*communicate(process), process.returncode)
+
+
+def communicate(process: subprocess.Popen[str], text: str = "") -> tuple[list[str], str]:
+    """Write a line, and wait for the end: the lines that it wrote, and its errors."""
+    try:
+        output, errors = process.communicate(text, timeout=PATIENCE_S)
+    finally:
+        process.kill()  # if it hangs
+        process.communicate()
+    return output.split("\n")[:-1], errors
 
 
 # A batch that takes as long as the parent wants: it begins by saying so, and goes on when the parent writes a line.
@@ -74,8 +83,7 @@ except KeyboardInterrupt:
     assert process.stdout.readline() == "held\n"
     process.send_signal(signal.SIGINT)
     assert process.stdout.readline() == "interrupted\n"  # nothing was written to it yet
-    output, errors = process.communicate("\n", timeout=PATIENCE_S)
-    assert (output, errors, process.returncode) == ("", "", 0)
+    assert (*communicate(process, "\n"), process.returncode) == ([], "", 0)
 
 
 @pytest.mark.slow
@@ -84,8 +92,8 @@ def test_ctrl_c_that_nobody_catches(root: Path) -> None:
     assert process.stdout is not None
     assert process.stdout.readline() == "held\n"
     process.send_signal(signal.SIGINT)
-    output, errors = process.communicate("\n", timeout=PATIENCE_S)
-    assert output == ""
+    output, errors = communicate(process, "\n")
+    assert output == []
     assert errors.rstrip().endswith("KeyboardInterrupt")
     assert "Fatal" not in errors
     assert process.returncode in (130, -signal.SIGINT)
