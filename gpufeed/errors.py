@@ -49,7 +49,7 @@ class SampleError(GpufeedError, RuntimeError):
     Attributes:
         index: the sample's index in the dataset.
         name: what names the sample for a person, for files the path.
-        cause: what went wrong, in words.
+        cause: what went wrong and what to do about it, in words.
     """
 
     def __init__(self, index: int, name: str, cause: str) -> None:
@@ -59,10 +59,7 @@ class SampleError(GpufeedError, RuntimeError):
         self.cause = cause
 
     def __str__(self) -> str:
-        return (
-            f"sample {self.index} ({self.name}) could not be loaded: {self.cause}. "
-            "Repair or remove the file; the loader stays usable."
-        )
+        return f"sample {self.index} ({self.name}) could not be loaded: {self.cause}. The loader stays usable."
 
 
 class FeedTimeoutError(GpufeedError, RuntimeError):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import operator
+import time
 import warnings
 import weakref
 from collections import deque
@@ -36,6 +38,10 @@ _default_collate = cast(Any, torch.utils.data).default_collate
 
 _DEFAULT_IN_FLIGHT = 2
 """Batches in flight where ``prefetch_factor`` isn't given."""
+
+_SIGNALS_EVERY_S = 0.5
+"""How long a wait for a batch lasts at once. Python doesn't notice a signal that arrives just before it begins to wait:
+without an end to the wait a Ctrl-C could be lost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,11 +323,13 @@ class EpochIterator:
             )
         if not feed.alive and not job.done.is_set():
             return False
-        if not job.done.wait(self._timeout_s or None):
-            raise FeedTimeoutError(
-                f"DataLoader timed out after {self._timeout_s} seconds; raise timeout=, or find out what holds up "
-                f"{self._source.name_of(job.indices[0])}"
-            )
+        deadline = time.monotonic() + self._timeout_s if self._timeout_s else math.inf
+        while not job.done.wait(max(0.0, min(_SIGNALS_EVERY_S, deadline - time.monotonic()))):
+            if time.monotonic() >= deadline:
+                raise FeedTimeoutError(
+                    f"DataLoader timed out after {self._timeout_s} seconds; raise timeout=, or find out what holds up "
+                    f"{self._source.name_of(job.indices[0])}"
+                )
         return not job.cancelled
 
     def _collate(self, job: Job) -> Any:
@@ -332,7 +340,7 @@ class EpochIterator:
         if not self._collates:
             return to_device(self._collate_fn((self._one_sample(images, 0), targets[0])), self._device)
         if self._collate_fn is _default_collate and images is not None:
-            batch = images if isinstance(images, torch.Tensor) else torch.stack(images)
+            batch = images if isinstance(images, torch.Tensor) else _stacked(images)
             # a tuple, as torch's transposing makes it: strings are returned in what they came in
             return [batch, to_device(_default_collate(tuple(targets)), self._device)]
         samples = [(self._one_sample(images, row), target) for row, target in enumerate(targets)]
@@ -349,6 +357,17 @@ class EpochIterator:
 
     def __getstate__(self) -> Any:
         raise NotImplementedError("an iterator can't be pickled; pickle the loader and call iter() there")
+
+
+def _stacked(images: list[torch.Tensor]) -> torch.Tensor:
+    try:
+        return torch.stack(images)
+    except RuntimeError as error:
+        error.add_note(
+            "The transform leaves images at unequal sizes, as Resize with a single number does. "
+            "Give Resize both sides, add a CenterCrop, or give the loader a collate_fn."
+        )
+        raise
 
 
 def _raise_error_of(job: Job) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from gpufeed.errors import UnsupportedError
+from gpufeed.errors import ArgumentError, UnsupportedError
 from gpufeed.plan import (
     CenterCrop,
     Convert,
@@ -114,7 +114,12 @@ def place(plan: Plan, device: Device, *, fuse: bool = True) -> Placement:
         plan: what to do.
         device: ``"cpu"`` or ``"cuda"``; no device is touched.
         fuse: ``False`` decodes whole images and fuses nothing: slower, and equal bit for bit on the CPU (tests).
+
+    Raises:
+        ArgumentError: for another device.
     """
+    if device not in ("cpu", "cuda"):
+        raise ArgumentError(f"device must be 'cpu' or 'cuda', got {device!r}")
     specs = list(plan.specs())
     decoded = _leading_windows(plan) if fuse else 0
     in_graph = _leading_graph_ops(plan, specs, decoded) if device == "cuda" and fuse else decoded

@@ -79,7 +79,8 @@ def find_bad_sample(
         except SampleError:
             raise
         except RuntimeError as error:
-            raise SampleError(index, source.name_of(index), _cause(source.read([index]), error)) from error
+            # The cause is in words; DALI's own message, three times as long, would bury it in a traceback.
+            raise SampleError(index, source.name_of(index), _cause(source.read([index]), error)) from None
 
 
 def _cause(paths: Paths, error: RuntimeError) -> str:
@@ -89,18 +90,23 @@ def _cause(paths: Paths, error: RuntimeError) -> str:
         with open(name, "rb") as file:
             header = file.read(HEADER_BYTES)
     except OSError as os_error:
-        return os_error.strerror or str(os_error)
+        return f"{os_error.strerror or os_error}; restore the file, or take it out of the dataset"
     if not header:
-        return "the file is empty"
+        return "the file is empty; replace it, or take it out of the dataset"
     kind = describe_format(header)
     if kind is None:
-        return f"it is no image that DALI knows: it begins with {header[:12]!r}"
+        return (
+            f"it is no image that DALI knows: it begins with {header[:12]!r}; replace it, or take it out of the dataset"
+        )
     if kind in ("GIF", "AVIF", "HEIF or a video"):
         return f"it is {kind}, whatever its name says, and DALI doesn't decode that; convert it to JPEG, PNG or WebP"
     reason = _pillow_reason(name)
     if reason is None:
         return f"DALI can't decode this {kind} ({_dali_reason(error)}), and Pillow can; save it anew with Pillow"
-    return f"it is damaged or cut short: DALI can't decode this {kind}, and Pillow says: {reason}"
+    return (
+        f"it is damaged or cut short: DALI can't decode this {kind}, and Pillow says: {reason}; "
+        "replace it, or take it out of the dataset"
+    )
 
 
 def _pillow_reason(name: str) -> str | None:

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from gpufeed.draws import Draws, epoch_key
-from gpufeed.errors import UnsupportedError
+from gpufeed.errors import ArgumentError, UnsupportedError
 from gpufeed.graph.windows import compose_windows
 from gpufeed.parameters import draw_parameters
 from gpufeed.placement import Placement, place
@@ -84,6 +84,12 @@ def test_filters_that_dali_lacks_are_refused_on_cuda_with_a_way_out(interpolatio
     assert kinds(plan, "cpu")[0] == "exact"
     with pytest.raises(UnsupportedError, match=f"{interpolation} filter; use device='cpu' or another interpolation"):
         place(plan, "cuda").require()
+
+
+def test_a_device_that_is_none_is_refused() -> None:
+    for device in ("gpu", None, torch.device("cuda")):
+        with pytest.raises(ArgumentError, match="device must be 'cpu' or 'cuda', got"):
+            place(TRAIN, device)  # type: ignore[arg-type]
 
 
 def samples(plan: Plan, sizes: list[tuple[int, int]]) -> tuple[list[torch.Tensor], Any]:

@@ -107,7 +107,7 @@ def _ratio(row: Summary, baseline: str, signs: _Signs) -> Text:
     ratio = row.ratio
     if ratio is None:
         return Text("n/a")
-    interval = "" if ratio.low is None else f"  {ratio.low:.2f}{signs.dash}{ratio.high:.2f}"
+    interval = "  too few" if ratio.low is None else f"  {ratio.low:.2f}{signs.dash}{ratio.high:.2f}"
     return Text.assemble((f"{ratio.median:5.2f}", _colour(ratio)), interval)
 
 
@@ -132,9 +132,9 @@ def _paragraphs(comparison: Comparison, signs: _Signs) -> Iterable[Text]:
     if comparison.left_out:
         yield Text("Left out: " + "; ".join(f"{left.name} ({left.reason})" for left in comparison.left_out) + ".")
     yield Text(
-        f"{signs.plus_minus} spans the middle half of the rounds; 95 % is the interval of the median of the rounds' "
-        "ratios. CPU time and peak memory (PSS) are the host's, worker processes included. First batch: in a fresh "
-        "process, libraries imported.",
+        f"{signs.plus_minus} spans the middle half of the rounds. The ratio is the median of the rounds' own ratios, "
+        "not the ratio of the medians, and 95 % is its interval. CPU time and peak memory (PSS) are the host's, worker "
+        "processes included. First batch: in a fresh process, libraries imported.",
         style="dim",
     )
     if comparison.device == "cpu":

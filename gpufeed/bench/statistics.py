@@ -14,6 +14,8 @@ __all__ = ["Ratio", "Summary", "median", "paired_ratio", "spread", "summarize"]
 
 _RESAMPLES = 10_000  # a 95 % interval's ends then vary by well under a tenth of its width
 _INTERVAL_PERCENT = (2.5, 97.5)
+_MIN_ROUNDS = 6
+"""Below this there is no 95 % to be had: even the range of all n values holds the median in 1 - 2**(1 - n) only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +24,7 @@ class Ratio:
 
     Attributes:
         median: of the rounds' ratios.
-        low: lower end of the 95 % bootstrap interval of that median; ``None`` with fewer than two rounds.
+        low: lower end of the 95 % bootstrap interval of that median; ``None`` with too few rounds for one.
         high: its upper end.
         num_rounds: rounds in which both ran.
     """
@@ -84,15 +86,15 @@ def paired_ratio(rates: Mapping[int, float], baseline: Mapping[int, float], seed
         seed: fixes the resampling.
 
     Returns:
-        ``None`` where no round has both.
+        ``None`` where no round has both; without an interval for fewer than 6 rounds.
     """
     shared = sorted(rates.keys() & baseline.keys())
     if not shared:
         return None
     ratios: NDArray[np.float64] = np.array([rates[index] / baseline[index] for index in shared], dtype=np.float64)
     middle = float(np.median(ratios))
-    if len(ratios) == 1:
-        return Ratio(middle, None, None, 1)
+    if len(ratios) < _MIN_ROUNDS:
+        return Ratio(middle, None, None, len(ratios))
     rounds = np.random.default_rng(seed).integers(0, len(ratios), size=(_RESAMPLES, len(ratios)))
     low, high = np.percentile(np.median(ratios[rounds], axis=1), _INTERVAL_PERCENT)
     return Ratio(middle, float(low), float(high), len(ratios))

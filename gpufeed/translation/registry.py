@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Any, cast
 
 from torchvision import transforms as v1
 from torchvision.transforms import v2
@@ -27,7 +28,10 @@ RULES: Mapping[type[object], Rule] = MappingProxyType(
 )
 """The rule of each class, for objects of exactly that class."""
 
-_WAYS_OUT = "apply it to the batches that the loader yields, or keep torch's DataLoader for this dataset"
+_WAYS_OUT = (
+    "apply it to each image in a collate_fn (it gets the samples after the other transforms, one by one), "
+    "or keep torch's DataLoader for this dataset"
+)
 
 
 def rule_for(transform: object) -> Rule:
@@ -44,18 +48,40 @@ def rule_for(transform: object) -> Rule:
             "a function can't be looked into; write it with the classes of torchvision.transforms.v2, " + _WAYS_OUT
         )
     if not is_instance_to_call(transform):
-        raise UnsupportedError("it is no transform: torchvision can't call it with an image and get one; remove it")
+        raise UnsupportedError(_no_transform(transform))
     for known in (*RULES, *CONTAINERS):
         if isinstance(transform, known):
             raise UnsupportedError(
                 f"a subclass of {class_name(known)} may override anything; use {class_name(known)} itself, {_WAYS_OUT}"
             )
     if object_name(transform).startswith("torchvision."):
-        raise UnsupportedError(f"this class of torchvision isn't translated; {_WAYS_OUT}")
+        raise UnsupportedError(_untranslated(transform))
     raise UnsupportedError(
         "the class isn't torchvision's, so what it does isn't known; write it with the classes of "
         "torchvision.transforms.v2, " + _WAYS_OUT
     )
+
+
+def _no_transform(transform: object) -> str:
+    if isinstance(transform, type):
+        return f"it is a class, not an object of it; write {transform.__qualname__}(...) with its arguments"
+    if isinstance(transform, list | tuple):
+        return "it is a list; put its transforms into a Compose"
+    return "it is no transform: torchvision can't call it with an image and get one; remove it"
+
+
+def _untranslated(transform: object) -> str:
+    """Why a class of torchvision's is refused, and the way out that fits it."""
+    if isinstance(transform, v2.RGB):
+        return "images are decoded to RGB here already; remove it"
+    if type(transform).__qualname__ == "ImageClassification":  # what most weights' transforms() gives
+        preset = cast(Any, transform)
+        return (
+            "a preset of weights isn't translated; on PIL images it does what this does: "
+            f"Compose([Resize({preset.resize_size}, interpolation=InterpolationMode.{preset.interpolation.name}), "
+            f"CenterCrop({preset.crop_size}), ToTensor(), Normalize({preset.mean}, {preset.std})])"
+        )
+    return f"this class of torchvision isn't translated yet; {_WAYS_OUT}"
 
 
 def transform_ops(transform: object, spec: ImageSpec) -> tuple[tuple[Op, ...], ImageSpec]:

@@ -91,7 +91,7 @@ def test_an_interrupted_run_shows_what_it_has() -> None:
     text = render(replace(_COMPARISON, contenders=contenders, interrupted=True, elapsed_s=20))
     assert "2 rounds" in text
     assert "stopped by you after 20 of 90 s" in text
-    assert _row(text, "gpufeed   ") == "gpufeed 1,150 0.0 % 2.13 0.31 s 2.34 ms n/a"
+    assert _row(text, "gpufeed   ") == "gpufeed 1,150 0.0 % 2.13 too few 0.31 s 2.34 ms n/a"
 
 
 def test_without_the_usual_baseline_the_header_names_the_other() -> None:

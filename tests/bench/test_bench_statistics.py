@@ -19,11 +19,18 @@ def test_spread_is_half_the_middle_half_and_ignores_one_slow_round() -> None:
 
 def test_ratio_is_paired_by_round_not_a_ratio_of_medians() -> None:
     # The machine halves its clock in every other round: medians of the rates say nothing, the pairs say 2.
-    baseline = {0: 100.0, 1: 50.0, 2: 100.0, 3: 50.0, 4: 100.0}
+    baseline = {0: 100.0, 1: 50.0, 2: 100.0, 3: 50.0, 4: 100.0, 5: 50.0}
     ours = {index: 2 * rate for index, rate in baseline.items()}
     ratio = paired_ratio(ours, baseline, seed=0)
     assert ratio is not None
-    assert (ratio.median, ratio.low, ratio.high, ratio.num_rounds) == (2.0, 2.0, 2.0, 5)
+    assert (ratio.median, ratio.low, ratio.high, ratio.num_rounds) == (2.0, 2.0, 2.0, 6)
+
+
+def test_too_few_rounds_have_no_interval() -> None:
+    for count in range(1, 6):
+        ratio = paired_ratio(dict.fromkeys(range(count), 300.0), dict.fromkeys(range(count), 100.0), seed=0)
+        assert ratio is not None
+        assert (ratio.median, ratio.low, ratio.high, ratio.num_rounds) == (3.0, None, None, count)
 
 
 def test_interval_contains_the_median_and_widens_with_noise() -> None:

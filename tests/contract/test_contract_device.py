@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -121,12 +122,11 @@ def test_what_the_device_cannot_do_is_refused_at_iter(
 def test_number_of_threads(
     root: Path, monkeypatch: pytest.MonkeyPatch, arguments: dict[str, int], ranks: str, threads: int
 ) -> None:
-    import threading
-
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(6)))
     monkeypatch.setattr("gpufeed.cpus._cgroup_quota", lambda root: None)
     monkeypatch.setenv("LOCAL_WORLD_SIZE", ranks)
+    before = set(threading.enumerate())
     with DataLoader(folder(root), batch_size=8, **arguments) as loader:
         next(iter(loader))
-        pool = [each for each in threading.enumerate() if each.name.startswith("gpufeed-tail_")]
-        assert len(pool) == threads
+        new = set(threading.enumerate()) - before
+        assert len([each for each in new if each.name.startswith("gpufeed-tail_")]) == threads

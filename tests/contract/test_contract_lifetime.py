@@ -451,3 +451,27 @@ def test_an_interrupt_while_waiting_for_a_batch(root: Path, monkeypatch: pytest.
     gate.open()
     assert len(list(loader)) == 6
     loader.close()
+
+
+def test_no_wait_for_a_batch_is_without_an_end(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python doesn't notice a signal that arrives just before a wait: the wait must end, and another one begin."""
+    gate = Gate(monkeypatch)
+    waits: list[float | None] = []
+    wait = threading.Event.wait
+
+    def counted(event: threading.Event, timeout: float | None = None) -> bool:
+        if threading.current_thread() is threading.main_thread():
+            waits.append(timeout)
+            if len(waits) == 3:
+                gate.open()
+            if len(waits) < 4:
+                return False
+        return wait(event, timeout)
+
+    iterator = iter(loader_of(root, num_workers=1))
+    gate.wait()
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Event, "wait", counted)
+        next(iterator)
+    assert len(waits) > 3
+    assert all(timeout is not None and timeout <= 1 for timeout in waits)

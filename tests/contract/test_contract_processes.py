@@ -25,7 +25,11 @@ def dataset():
 def say(*words):
     print(*words, flush=True)
 """
-ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(gpufeed.__file__).parents[1]), "PYTHONWARNINGS": "error"}
+ENVIRONMENT = {
+    **os.environ,
+    "PYTHONPATH": str(Path(gpufeed.__file__).parents[1]),
+    "PYTHONWARNINGS": "error,ignore::DeprecationWarning",
+}
 PATIENCE_S = 100.0
 
 

@@ -6,8 +6,11 @@ import functools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
+import PIL.Image
 import pytest
 import torch
+import torchvision
 from torch import nn
 from torchvision import transforms as v1
 from torchvision.transforms import v2
@@ -163,7 +166,10 @@ def test_compose_that_contains_itself() -> None:
     assert "it contains itself" in translation.refusals[0]
 
 
-WAY_OUT = "apply it to the batches that the loader yields, or keep torch's DataLoader for this dataset"
+WAY_OUT = (
+    "apply it to each image in a collate_fn (it gets the samples after the other transforms, one by one), "
+    "or keep torch's DataLoader for this dataset"
+)
 
 
 @pytest.mark.parametrize(
@@ -191,17 +197,36 @@ def test_what_can_not_be_read_is_named_with_the_way_out(transform: Any, name: st
 
 
 @pytest.mark.parametrize(
-    ("transform", "name"),
+    ("transform", "name", "reason"),
     [
-        (3, "builtins.int"),
-        (None, "builtins.NoneType"),
-        ([v1.CenterCrop(3)], "builtins.list"),
-        (v1.CenterCrop, "the class torchvision.transforms.CenterCrop"),
+        (3, "builtins.int", "it is no transform"),
+        (None, "builtins.NoneType", "it is no transform"),
+        ([v1.CenterCrop(3)], "builtins.list", "it is a list; put its transforms into a Compose"),
+        (
+            v1.CenterCrop,
+            "the class torchvision.transforms.CenterCrop",
+            "it is a class, not an object of it; write Cent",
+        ),
     ],
 )
-def test_what_is_no_transform(transform: Any, name: str) -> None:
+def test_what_is_no_transform(transform: Any, name: str, reason: str) -> None:
     sentence = refusal(v1.Compose([transform]))
-    assert sentence.startswith(f"transforms[0] ({name}): it is no transform")
+    assert sentence.startswith(f"transforms[0] ({name}): {reason}")
+
+
+def test_a_preset_of_weights_is_refused_with_the_compose_that_equals_it() -> None:
+    preset = torchvision.models.ResNet50_Weights.IMAGENET1K_V2.transforms()
+    sentence = str(translate(preset).refusals[0])
+    code = sentence.partition("what this does: ")[2]
+    names = {"Compose": v1.Compose, "Resize": v1.Resize, "CenterCrop": v1.CenterCrop, "ToTensor": v1.ToTensor}
+    equal = eval(code, {**names, "Normalize": v1.Normalize, "InterpolationMode": v1.InterpolationMode})
+    image = PIL.Image.fromarray(np.random.default_rng(0).integers(0, 256, (300, 260, 3), dtype=np.uint8))
+    assert torch.equal(preset(image), equal(image))
+    assert translate(equal).plan is not None
+
+
+def test_rgb_is_not_needed() -> None:
+    assert "decoded to RGB here already; remove it" in refusal(v2.Compose([v2.RGB()]))
 
 
 def test_every_refusal_is_listed() -> None:
