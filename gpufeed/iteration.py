@@ -227,6 +227,8 @@ class EpochIterator:
         self._note()
         self._exhausted = False
         for _ in range(self._ahead):
+            if self._exhausted:
+                break
             self._draw_indices()
         self._submit()
 
@@ -253,6 +255,7 @@ class EpochIterator:
         try:
             indices = sampling.as_index_batch(batch) if self._collates else [operator.index(cast(Any, batch))]
             job.indices, array = self._resolved(indices)
+            job.source = self._source.pinned(job.indices)
             job.draws = Draws(self._key, array, self._occurrences(array))
         except Exception as error:  # raised by `__next__` when it is this batch's turn
             job.indices = ()
@@ -328,12 +331,12 @@ class EpochIterator:
             if time.monotonic() >= deadline:
                 raise FeedTimeoutError(
                     f"DataLoader timed out after {self._timeout_s} seconds; raise timeout=, or find out what holds up "
-                    f"{self._source.name_of(job.indices[0])}"
+                    f"{job.source.name_of(job.indices[0])}"
                 )
         return not job.cancelled
 
     def _collate(self, job: Job) -> Any:
-        targets = self._source.fields(job.indices)["target"]
+        targets = job.source.fields(job.indices)["target"]
         images = job.images
         if images is not None:
             hand_over(images)

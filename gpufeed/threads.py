@@ -16,6 +16,7 @@ _EXIT_WAIT_S = 60.0
 process, so its batch is waited for; but a file system that never answers must not keep the process alive for ever."""
 
 _running: dict[threading.Thread, Callable[[], None]] = {}
+_exiting = threading.Event()
 _hooked = threading.Lock()  # taken once, by whoever registers the hook
 
 
@@ -34,6 +35,8 @@ class OwnThread(threading.Thread):
         self._ask_to_end = stop
 
     def start(self) -> None:
+        if _exiting.is_set():
+            raise RuntimeError("the interpreter is exiting, and no thread can be started any more")
         if _hooked.acquire(blocking=False):
             atexit.register(_end_all)
         _running[self] = self._ask_to_end
@@ -56,6 +59,7 @@ def on_own_thread() -> bool:
 
 
 def _end_all() -> None:
+    _exiting.set()
     deadline = time.monotonic() + _EXIT_WAIT_S
     for thread, ask_to_end in list(_running.items()):
         if thread.is_alive():  # false in a forked child, where the thread doesn't exist

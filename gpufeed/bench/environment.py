@@ -6,14 +6,15 @@ import os
 import platform
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import psutil
+import pynvml
 
 from gpufeed import __version__
 from gpufeed.cpus import usable_cpus
 
-__all__ = ["describe"]
+__all__ = ["describe", "nvidia_gpus"]
 
 _PACKAGES = (
     "torch",
@@ -38,8 +39,25 @@ def describe() -> dict[str, Any]:
         "logical_cpus": os.cpu_count(),
         "usable_cpus": usable_cpus(),
         "memory_bytes": psutil.virtual_memory().total,
+        "gpus": list(nvidia_gpus()),
         "load_average_at_start": list(os.getloadavg()) if hasattr(os, "getloadavg") else None,
     }
+
+
+def nvidia_gpus() -> tuple[str, ...]:
+    """The names of the NVIDIA GPUs that the driver knows, without touching one; empty without a driver."""
+    nvml = cast(Any, pynvml)
+    try:
+        nvml.nvmlInit()
+    except nvml.NVMLError:
+        return ()
+    try:
+        handles = [nvml.nvmlDeviceGetHandleByIndex(index) for index in range(nvml.nvmlDeviceGetCount())]
+        return tuple(str(nvml.nvmlDeviceGetName(handle)) for handle in handles)
+    except nvml.NVMLError:
+        return ()
+    finally:
+        nvml.nvmlShutdown()
 
 
 def _version(package: str) -> str | None:

@@ -231,6 +231,8 @@ def check_json_target(path: Path) -> None:
         raise ArgumentError(f"the folder {path.parent} can't be written to; give --json another place")
     if not path.exists():
         return
+    if not path.is_file():  # a device or a pipe, which may never end
+        raise ArgumentError(f"{path} is no ordinary file; give --json another name, or - for stdout")
     try:
         earlier = _document(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import sys
 import time
@@ -11,6 +12,7 @@ import click
 
 from gpufeed.bench import synthetic
 from gpufeed.bench.contenders import contenders_named, default_names
+from gpufeed.bench.environment import nvidia_gpus
 from gpufeed.bench.images import list_image_folder
 from gpufeed.bench.measure import Request, measure
 from gpufeed.bench.progress import reporter
@@ -77,10 +79,12 @@ def command(
         raise ArgumentError(f"--batch-size must be at least 1, got {batch_size}")
     if num_workers is not None and num_workers < 1:
         raise ArgumentError(f"--num-workers must be at least 1, got {num_workers}; torch-default has none in any case")
-    if not budget >= _SHORTEST_BUDGET_S:
+    if not _SHORTEST_BUDGET_S <= budget < math.inf:
         raise ArgumentError(f"--budget must be at least {_SHORTEST_BUDGET_S:.0f} seconds, got {budget:g}")
     if not _DEVICE.fullmatch(device):
         raise ArgumentError(f"--device must be auto, cpu, cuda or cuda:N, got {device!r}")
+    if device.startswith("cuda") and not nvidia_gpus():
+        raise ArgumentError(f"--device {device} needs an NVIDIA GPU, and the driver finds none; use auto or cpu")
     chosen = contenders_named(contenders.split(","))
     json_path = None if json_file in (None, "-") else Path(json_file)
     if json_path is not None:

@@ -30,7 +30,8 @@ class Paths:
         Raises:
             ValueError: for a name with a zero in it, as ``open`` does; DALI would stop reading the name there.
         """
-        encoded = [os.fsencode(name) for name in names]
+        # DALI takes what begins with file:// as an address; Python, and so torchvision, as a relative path.
+        encoded = [b"./" + name if name.startswith(b"file:") else name for name in map(os.fsencode, names)]
         if b"\0" in b"".join(encoded):
             raise ValueError(f"embedded null byte in {next(name for name in encoded if 0 in name)!r}")
         width = max(map(len, encoded), default=0) + 1

@@ -9,7 +9,7 @@ from __future__ import annotations
 import bisect
 import hashlib
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -21,7 +21,7 @@ from torchvision.datasets.folder import default_loader, pil_loader
 from gpufeed.errors import UnsupportedError
 from gpufeed.sources.base import Paths
 
-__all__ = ["FolderSource"]
+__all__ = ["FolderSource", "PinnedSamples"]
 
 _CHOICES = (
     "gpufeed reads torchvision.datasets.ImageFolder and DatasetFolder, any nesting of Subset, ConcatDataset and "
@@ -60,6 +60,7 @@ class _Concat:
 
 
 _Tree = _Folder | _Subset | _Concat
+_Sample = tuple[Callable[[object], object] | None, str, object]  # the target's transform, the path, the target
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -98,37 +99,28 @@ class FolderSource:
         self._sample(index)
         return index + len(self) if index < 0 else index
 
+    def pinned(self, indices: Sequence[int]) -> PinnedSamples:
+        """Some samples as they are now, whatever happens to the dataset's lists before the batch is handed over.
+
+        Raises:
+            IndexError: for a sample that the dataset no longer has.
+        """
+        return PinnedSamples(len(self), {index: self._sample(index) for index in indices})
+
     def read(self, indices: Sequence[int]) -> Paths:
-        tree = self._tree
-        if isinstance(tree, _Folder):  # the common case, without the walk
-            samples = tree.samples
-            return Paths.of([samples[index][0] for index in indices])
-        return Paths.of([self._sample(index)[1] for index in indices])
+        return self.pinned(indices).read(indices)
 
     def fields(self, indices: Sequence[int]) -> Mapping[str, Sequence[object]]:
         """The targets, after each dataset's own ``target_transform``."""
-        tree = self._tree
-        if isinstance(tree, _Folder) and tree.target_transform is None:
-            samples = tree.samples
-            return {"target": [samples[index][1] for index in indices]}
-        targets: list[object] = []
-        for index in indices:
-            transform, _, target = self._sample(index)
-            targets.append(target if transform is None else transform(target))
-        return {"target": targets}
+        return self.pinned(indices).fields(indices)
 
     def name_of(self, index: int) -> str:
         return os.fspath(self._sample(index)[1])
 
     def fingerprint(self) -> str:
-        digest = hashlib.sha256()
-        for index in range(len(self)):
-            _, path, target = self._sample(index)
-            name = os.fsencode(path)
-            digest.update(len(name).to_bytes(8, "little") + name + repr(target).encode() + b"\0")
-        return digest.hexdigest()
+        return _fingerprint(map(self._sample, range(len(self))))
 
-    def _sample(self, index: int) -> tuple[Callable[[object], object] | None, str, object]:
+    def _sample(self, index: int) -> _Sample:
         """The target transform, path and target of a sample, found as torch finds it, with torch's errors."""
         tree: _Tree = self._tree
         while not isinstance(tree, _Folder):
@@ -146,6 +138,46 @@ class FolderSource:
             tree = tree.parts[part]
         path, target = tree.samples[index]
         return tree.target_transform, path, target
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PinnedSamples:
+    """A few samples of a `FolderSource`, their files and targets looked up together and once.
+
+    A source itself, of those samples only: between the drawing of a batch and its handing over the dataset may change,
+    and a file must never get another one's target.
+    """
+
+    length: int
+    samples: Mapping[int, _Sample]
+
+    def __len__(self) -> int:
+        return self.length
+
+    def read(self, indices: Sequence[int]) -> Paths:
+        return Paths.of([self.samples[index][1] for index in indices])
+
+    def fields(self, indices: Sequence[int]) -> Mapping[str, Sequence[object]]:
+        """The targets, after each dataset's own ``target_transform``."""
+        targets: list[object] = []
+        for index in indices:
+            transform, _, target = self.samples[index]
+            targets.append(target if transform is None else transform(target))
+        return {"target": targets}
+
+    def name_of(self, index: int) -> str:
+        return os.fspath(self.samples[index][1])
+
+    def fingerprint(self) -> str:
+        return _fingerprint(self.samples.values())
+
+
+def _fingerprint(samples: Iterable[_Sample]) -> str:
+    digest = hashlib.sha256()
+    for _, path, target in samples:
+        name = os.fsencode(path)
+        digest.update(len(name).to_bytes(8, "little") + name + repr(target).encode() + b"\0")
+    return digest.hexdigest()
 
 
 def _folders(tree: _Tree) -> Iterator[_Folder]:
