@@ -136,7 +136,7 @@ class DataLoader(TorchDataLoader[Any]):
         decode: Decode = _DECODE,
         apply_exif: bool = False,
     ) -> None:
-        _check_arguments(prefetch_factor, device, seed, num_threads, decode)
+        _check_arguments(prefetch_factor, device, seed, num_threads, decode, apply_exif)
         dataset = _as_dataset(dataset, pipeline)
         makes_order = shuffle and sampler is None and batch_sampler is None and not isinstance(dataset, IterableDataset)
         order = sampling.SeededSampler(cast(Any, dataset), seed) if makes_order and seed is not None else None
@@ -245,10 +245,12 @@ class DataLoader(TorchDataLoader[Any]):
 
 
 def _check_arguments(
-    prefetch_factor: object, device: object, seed: object, num_threads: object, decode: object
+    prefetch_factor: object, device: object, seed: object, num_threads: object, decode: object, apply_exif: object
 ) -> None:
     if prefetch_factor == 0:
         raise ArgumentError("prefetch_factor must be at least 1, got 0: without a batch in flight none ever arrives")
+    if not isinstance(apply_exif, bool):
+        raise ArgumentError(f"apply_exif must be True or False, got {apply_exif!r}")
     if seed is not None and not (_is_integer(seed) and _MIN_SEED <= seed <= _MAX_SEED):
         raise ArgumentError(f"seed must be an integer in [-2**63, 2**63), or None, got {seed!r}")
     if num_threads is not None and not (_is_integer(num_threads) and num_threads >= 1):

@@ -64,8 +64,11 @@ def draw_parameters(plan: Plan, sizes_hw: NDArray[np.int64], draws: Draws) -> Ba
         draws: the batch's keyed draws.
     """
     values: list[OpParameters] = []
-    sizes = [sizes_hw]
-    refused: dict[int, str] = {}
+    sizes = [np.maximum(sizes_hw, 1)]
+    refused = {
+        int(row): f"it is damaged: its header says that it has {sizes_hw[row, 0]}x{sizes_hw[row, 1]} pixels; replace it"
+        for row in np.flatnonzero((sizes_hw < 1).any(axis=1))
+    }
     for position, (op, spec) in enumerate(zip(plan.ops, plan.specs(), strict=False)):
         value, out_sizes = _draw(op, sizes[-1], draws, position * DRAWS_PER_OP)
         if isinstance(op, Pad) and value is not None:
@@ -136,4 +139,7 @@ def _cause(op: Op, size_hw: NDArray[np.int64], out_hw: NDArray[np.int64]) -> str
             f"required crop size {op.size_hw} is larger than the image ({size} when it gets there); "
             "give RandomCrop pad_if_needed=True or a Resize before it"
         )
-    return f"{type(op).__name__} would make an image of {out_hw[0]}x{out_hw[1]} pixels from {size}"
+    return (
+        f"{type(op).__name__} would make an image of {out_hw[0]}x{out_hw[1]} pixels from {size}; "
+        "change the transform, or take the image out of the dataset"
+    )

@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -31,6 +32,7 @@ DESCRIPTION = f"{NUM_IMAGES} built-in images"
 
 _VERSION = 1  # goes up with any change to what is drawn
 _SEED = 2024
+_ABANDONED_AFTER_S = 24 * 3600.0
 _CLASSES = ("beach", "city", "forest", "garden", "harbour", "meadow", "mountain", "river")
 _QUALITIES = (91, 94)
 _SIZES_HW = (
@@ -73,6 +75,7 @@ def folder(reporter: Reporter) -> Path:
     building = None
     try:
         final.parent.mkdir(parents=True, exist_ok=True)
+        _remove_abandoned(final)
         building = Path(tempfile.mkdtemp(prefix=f"{final.name}.", suffix=".building", dir=final.parent))
         write_images(building, NUM_IMAGES, reporter.count)
         _rename(building, final)
@@ -85,6 +88,13 @@ def folder(reporter: Reporter) -> Path:
         if building is not None:
             shutil.rmtree(building, ignore_errors=True)
     return final
+
+
+def _remove_abandoned(final: Path) -> None:
+    """Remove what killed runs have left behind; a run takes a minute, so a day is safe."""
+    for folder in final.parent.glob(f"{final.name}.*.building"):
+        if time.time() - folder.stat().st_mtime > _ABANDONED_AFTER_S:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _cache_folder() -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import stat
 from pathlib import Path
 
@@ -79,6 +80,17 @@ def test_it_is_made_once(cache: Path) -> None:
     assert synthetic.folder(Silent()) == first
     assert (first / "marker").exists()
     assert stat.S_IMODE(first.stat().st_mode) == 0o755
+
+
+def test_what_killed_runs_left_behind_goes_after_a_day(cache: Path) -> None:
+    old, young = (cache / "gpufeed" / f"compare-images-v1.{name}.building" for name in ("old", "young"))
+    for folder in (old, young):
+        folder.mkdir(parents=True)
+        (folder / "half.jpg").touch()
+    os.utime(old, (0, 0))
+    synthetic.folder(Silent())
+    assert not old.exists()
+    assert (young / "half.jpg").exists()
 
 
 def test_an_interrupted_run_leaves_nothing_and_the_next_one_starts_over(

@@ -384,6 +384,7 @@ def test_pickling_with_torchs_own_generator(root: Path) -> None:
         ({"num_threads": 2.0}, "num_threads must be an integer of at least 1, or None, got 2.0"),
         ({"num_threads": False}, "num_threads must be an integer of at least 1, or None, got False"),
         ({"decode": "cpu"}, "decode must be a gpufeed.Decode, such as Decode(placement='cpu'), got 'cpu'"),
+        ({"apply_exif": "yes"}, "apply_exif must be True or False, got 'yes'"),
         ({"decode": None}, "decode must be a gpufeed.Decode, such as Decode(placement='cpu'), got None"),
         ({"device": "gpu"}, "device must be 'auto', 'cpu', 'cuda' or 'cuda:N', got 'gpu'"),
         ({"device": "mps"}, "device must be 'auto', 'cpu', 'cuda' or 'cuda:N', got 'mps': DALI runs on no other"),

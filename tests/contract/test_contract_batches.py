@@ -177,6 +177,31 @@ def test_a_sampler_that_raises_waits_for_its_turn_with_workers_too(root: Path) -
         next(iterator)
 
 
+class Late:
+    """Draws one index at a time from its generator; the fourth is out of range."""
+
+    def __init__(self) -> None:
+        self.generator = torch.Generator().manual_seed(1)
+
+    def __iter__(self) -> Iterator[int]:
+        for number in range(20):
+            index = int(torch.randint(16, (), generator=self.generator))
+            yield 99 if number == 3 else index
+
+    def __len__(self) -> int:
+        return 20
+
+
+@pytest.mark.parametrize("num_workers", [0, 1, 2])
+@pytest.mark.parametrize("batch_size", [1, 2, None])
+def test_generators_after_a_bad_index(root: Path, batch_size: int | None, num_workers: int) -> None:
+    def arguments() -> dict[str, Any]:
+        return {"dataset": folder(root), "sampler": Late(), "batch_size": batch_size, "num_workers": num_workers}
+
+    events = assert_contract(Case(arguments, (None, None)))
+    assert [name for name, _ in events if "error" in name] == ["error 0", "error 1"]
+
+
 class NoIteration:
     def __iter__(self) -> Iterator[int]:
         raise KeyError("no order today")

@@ -313,6 +313,38 @@ def test_a_sampler_that_fails_keeps_nothing_alive(root: Path) -> None:
         gc.enable()
 
 
+def test_an_error_of_a_sampler_that_nobody_asks_for_keeps_nothing_alive(root: Path) -> None:
+    def fails() -> Iterator[int]:
+        yield from range(4)
+        raise KeyError
+
+    gc.collect()
+    gc.disable()
+    try:
+        for sampler in (fails(), [0, 1, 2, 3, 99]):
+            loader: Any = loader_of(root, sampler=sampler, batch_size=1, num_workers=6)
+            iterator = iter(loader)
+            reference = weakref.ref(iterator)
+            next(iterator)
+            threads = own_threads()
+            del loader, iterator
+            assert reference() is None
+            assert all_ended(threads)
+    finally:
+        gc.enable()
+
+
+def test_a_sampler_that_closes_the_loader(root: Path) -> None:
+    def closes() -> Iterator[int]:
+        yield from range(6)
+        loader.close()
+        yield from range(6)
+
+    loader = loader_of(root, sampler=closes(), batch_size=4)
+    assert list(loader) == []
+    loader.close()
+
+
 def test_another_transform_makes_another_feed_and_ends_the_old_one(root: Path) -> None:
     loader = loader_of(root)
     list(loader)
