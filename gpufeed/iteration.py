@@ -245,7 +245,8 @@ class EpochIterator:
             return
         except Exception as error:  # raised by `__next__` when it is this batch's turn
             self._exhausted = True
-            job.fail(_without_first_frame(error))
+            in_sampler = error.__traceback__ and error.__traceback__.tb_next
+            job.fail(error.with_traceback(in_sampler))  # our own frame would keep the iterator alive
         else:
             self._set_indices(job, batch)
         self._note()
@@ -259,7 +260,7 @@ class EpochIterator:
             job.draws = Draws(self._key, array, self._occurrences(array))
         except Exception as error:  # raised by `__next__` when it is this batch's turn
             job.indices = ()
-            job.fail(_without_first_frame(error))
+            job.fail(error.with_traceback(None))  # its frames are ours, and would keep the iterator alive
 
     def _resolved(self, indices: list[int]) -> tuple[list[int], NDArray[np.int64]]:
         """The indices, counted from the beginning; errors as the dataset would raise them."""
@@ -380,11 +381,6 @@ def _raise_error_of(job: Job) -> None:
             raise error
         finally:
             del error  # or the error, its traceback and this frame would keep each other alive
-
-
-def _without_first_frame(error: Exception) -> Exception:
-    """The error without our own frame, which would keep the iterator alive as long as its job."""
-    return error.with_traceback(error.__traceback__ and error.__traceback__.tb_next)
 
 
 _NO_DRAWS = Draws((0, 0), np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))

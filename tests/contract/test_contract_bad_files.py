@@ -69,7 +69,7 @@ DAMAGE: dict[str, tuple[Callable[[Path], None], str]] = {
     "one byte": (one_byte, "it is no image that DALI knows: it begins with b'\\xff'"),
     "GIF": (gif, "it is GIF, whatever its name says, and DALI doesn't decode that"),
     "directory": (directory, "Is a directory"),
-    "16 bits": (sixteen_bits, "it has 16 bits per channel"),
+    "16 bits": (sixteen_bits, "it has more than 8 bits per channel"),
 }
 
 

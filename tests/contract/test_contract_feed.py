@@ -256,6 +256,20 @@ def test_a_pool_runs_everything_and_ends() -> None:
     pool.close()  # again: nothing to do
 
 
+def test_nothing_of_a_task_stays_alive_while_the_pool_waits() -> None:
+    class Watched:
+        pass
+
+    pool = Pool(1, "test", lambda: None)
+    argument = Watched()
+    gone = threading.Event()
+    weakref.finalize(argument, gone.set)
+    pool.submit(lambda given: None, argument)
+    del argument
+    assert gone.wait(PATIENCE_S)
+    pool.close()
+
+
 def test_a_pool_that_cannot_start_all_threads_leaves_none(monkeypatch: pytest.MonkeyPatch) -> None:
     start = threading.Thread.start
     started: list[threading.Thread] = []
