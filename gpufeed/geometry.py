@@ -27,7 +27,7 @@ __all__ = [
 MAX_AREA_ATTEMPTS = 10
 """torchvision's ``RandomResizedCrop`` tries ten areas before it falls back to a central crop."""
 
-_FIRST_ATTEMPTS = 3
+_FIRST_ATTEMPTS = 2
 """Attempts computed for every image at once; the few images that none of them suits get the others."""
 
 _Ints = NDArray[np.int64]

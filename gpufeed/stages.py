@@ -9,13 +9,11 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from gpufeed.errors import SampleError
 from gpufeed.feed import Images, Job
-from gpufeed.graph.decoding import DecodeGraph
+from gpufeed.graph.decoding import DecodedWindows, DecodeGraph
 from gpufeed.graph.forking import forget_pipelines_in_children
 from gpufeed.graph.reading import ReadGraph
 from gpufeed.graph.windows import Region
@@ -177,11 +175,11 @@ class CpuStages(GraphStages):
         assert self._decode is not None
         self._decode.schedule(prepared.encoded, prepared.region.windows)
 
-    def _result(self) -> list[NDArray[np.uint8]]:
+    def _result(self) -> DecodedWindows:
         assert self._decode is not None
         return self._decode.result()
 
-    def _complete(self, job: Job, result: list[NDArray[np.uint8]], prepared: Prepared) -> None:
+    def _complete(self, job: Job, result: DecodedWindows, prepared: Prepared) -> None:
         """Hand the decoded windows to the pool, in chunks; the last chunk completes the job."""
         parameters, region = prepared.parameters, prepared.region
         size_hw = parameters.uniform_size_hw
@@ -195,12 +193,12 @@ class CpuStages(GraphStages):
             ]
         else:
             out = self._allocate((len(result), output.channels, *size_hw), dtype)
-        chunk = max(1, min(_MAX_CHUNK, math.ceil(len(result) / (2 * self._num_threads))))
-        starts = range(0, len(result), chunk)
-        countdown = _Countdown(job, out, len(starts))
-        for start in starts:
-            rows = slice(start, start + chunk)
-            self._pool.submit(_finish_chunk, self._tail, out, result[rows], parameters, region, start, countdown)
+        count = len(result)
+        chunk = max(1, min(_MAX_CHUNK, math.ceil(count / (2 * self._num_threads))))
+        chunks = [range(start, min(start + chunk, count)) for start in range(0, count, chunk)]
+        countdown = _Countdown(job, out, len(chunks))
+        for rows in chunks:
+            self._pool.submit(_finish_chunk, self._tail, out, result, parameters, region, rows, countdown)
 
     def _allocate(self, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
         if self._pin_memory:
@@ -230,27 +228,26 @@ class _Countdown:
 def _finish_chunk(
     tail: Tail,
     out: Images,
-    pixels: list[NDArray[np.uint8]],
+    windows: DecodedWindows,
     parameters: BatchParameters,
     region: Region,
-    first_row: int,
+    rows: range,
     countdown: _Countdown,
 ) -> None:
-    """Stage 4 of some samples of a batch, on a thread of the pool."""
+    """Stage 4 of some rows of a batch, on a thread of the pool."""
     error: BaseException | None = None
     try:
         if not countdown.job.cancelled:
-            images = [from_numpy(one).permute(2, 0, 1) for one in pixels]
-            for number in range(len(images)):
-                window = region.outer.get(first_row + number)
+            images = [from_numpy(pixels).permute(2, 0, 1) for pixels in windows.pixels(rows)]
+            for number, row in enumerate(rows):
+                window = region.outer.get(row)
                 if window is not None:
                     images[number] = crop(images[number][None], window)[0]
             if isinstance(out, list):
-                for number, image in enumerate(images):
-                    row = first_row + number
+                for row, image in zip(rows, images, strict=True):
                     out[row].copy_(tail.run_one(image, parameters, row))
             else:
-                tail.run_into(out[first_row : first_row + len(images)], images, parameters, first_row)
+                tail.run_into(out[rows.start : rows.stop], images, parameters, rows.start)
     except BaseException as caught:  # handed to the iterating thread, which raises it
         error = caught
     countdown.chunk_done(error)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from gpufeed.graph.reading import Encoded
 from gpufeed.graph.untyped import ONE_BATCH_A_RUN, fn, pipeline_def, types
 
-__all__ = ["DecodeGraph", "decoded_windows", "window_inputs"]
+__all__ = ["DecodeGraph", "DecodedWindows", "decoded_windows", "window_inputs"]
 
 
 class DecodeGraph:
@@ -42,14 +42,32 @@ class DecodeGraph:
             self._pipe.feed_input(name, values)
         self._pipe.schedule_run()
 
-    def result(self) -> list[NDArray[np.uint8]]:
-        """Wait for the oldest batch scheduled: B arrays (H, W, 3) uint8, each owning its share of DALI's memory.
+    def result(self) -> DecodedWindows:
+        """Wait for the oldest batch scheduled.
 
         Raises:
             RuntimeError: DALI's, where an image can't be decoded; batches scheduled later are not affected.
         """
         (images,) = self._pipe.outputs()
-        return [np.asarray(images[row]) for row in range(len(images))]
+        return DecodedWindows(images)
+
+
+class DecodedWindows:
+    """A batch of decoded windows; it holds DALI's memory as long as it, or any array of it, lives.
+
+    Args:
+        tensors: DALI's list of B tensors (H, W, 3) uint8 on the host.
+    """
+
+    def __init__(self, tensors: Any) -> None:
+        self._tensors = tensors
+
+    def __len__(self) -> int:
+        return len(self._tensors)
+
+    def pixels(self, rows: range) -> list[NDArray[np.uint8]]:
+        """Some of the windows, each (H, W, 3) uint8 in DALI's memory; may be called from several threads at once."""
+        return [np.asarray(self._tensors[row]) for row in rows]
 
 
 @pipeline_def
