@@ -36,6 +36,8 @@ class OwnThread(threading.Thread):
 
     def start(self) -> None:
         if _exiting.is_set():
+            if threading.current_thread() is not threading.main_thread():
+                raise SystemExit  # ends a daemon thread without a word, as the interpreter is about to do
             raise RuntimeError("the interpreter is exiting, and no thread can be started any more")
         if _hooked.acquire(blocking=False):
             atexit.register(_end_all)
