@@ -30,6 +30,7 @@ from gpufeed.plan import Plan
 from gpufeed.sources.folders import FolderSource
 from gpufeed.stages import CpuStages
 from gpufeed.tensors import BatchMemory, hand_over, to_device
+from gpufeed.threads import at_work
 from gpufeed.translation import translate
 
 __all__ = ["EpochIterator", "Runtime"]
@@ -158,6 +159,10 @@ class EpochIterator:
         self._begin(loader)
 
     def _begin(self, loader: Any) -> None:
+        with at_work():
+            self._set_up(loader)
+
+    def _set_up(self, loader: Any) -> None:
         runtime = self._runtime
         source = FolderSource(loader.dataset)
         plan = _plan_of(source, loader.pipeline)
@@ -299,7 +304,7 @@ class EpochIterator:
         state = self._state
         if state.ended:
             raise StopIteration
-        with torch.autograd.profiler.record_function("enumerate(DataLoader)#gpufeed.DataLoader.__next__"):
+        with at_work(), torch.autograd.profiler.record_function("enumerate(DataLoader)#gpufeed.DataLoader.__next__"):
             try:
                 if self._exhausted is None:
                     self._draw_ahead()

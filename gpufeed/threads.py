@@ -6,10 +6,11 @@ import atexit
 import queue
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from typing import Any
 
-__all__ = ["OwnThread", "Pool", "on_own_thread"]
+__all__ = ["OwnThread", "Pool", "at_work", "on_own_thread"]
 
 _EXIT_WAIT_S = 60.0
 """How long the interpreter's exit waits for threads, in all. A thread that is stopped inside DALI may abort the
@@ -17,6 +18,7 @@ process, so its batch is waited for; but a file system that never answers must n
 
 _running: dict[threading.Thread, Callable[[], None]] = {}
 _exiting = threading.Event()
+_at_work: set[int] = set()
 _hooked = threading.Lock()  # taken once, by whoever registers the hook
 
 
@@ -35,10 +37,7 @@ class OwnThread(threading.Thread):
         self._ask_to_end = stop
 
     def start(self) -> None:
-        if _exiting.is_set():
-            if threading.current_thread() is not threading.main_thread():
-                raise SystemExit  # ends a daemon thread without a word, as the interpreter is about to do
-            raise RuntimeError("the interpreter is exiting, and no thread can be started any more")
+        _end_if_exiting()
         if _hooked.acquire(blocking=False):
             atexit.register(_end_all)
         _running[self] = self._ask_to_end
@@ -55,6 +54,29 @@ class OwnThread(threading.Thread):
             _running.pop(self, None)
 
 
+@contextmanager
+def at_work() -> Generator[None, None, None]:
+    """Around what a thread of the user's does here: the interpreter's exit waits for it, and lets none begin.
+
+    A daemon thread that the interpreter stops inside of torch's C++ aborts the whole process.
+    """
+    me = threading.get_ident()
+    _at_work.add(me)
+    try:
+        _end_if_exiting()
+        yield
+    finally:
+        _at_work.discard(me)
+
+
+def _end_if_exiting() -> None:
+    if not _exiting.is_set():
+        return
+    if threading.current_thread() is not threading.main_thread():
+        raise SystemExit  # ends a daemon thread without a word, as the interpreter is about to do
+    raise RuntimeError("the interpreter is exiting, and no thread can be started any more")
+
+
 def on_own_thread() -> bool:
     """Whether this is a thread of gpufeed's: a garbage collection may run there, and must wait for no other of them."""
     return isinstance(threading.current_thread(), OwnThread)
@@ -67,6 +89,8 @@ def _end_all() -> None:
         if thread.is_alive():  # false in a forked child, where the thread doesn't exist
             ask_to_end()
             thread.join(max(0.0, deadline - time.monotonic()))
+    while _at_work - {threading.get_ident()} and time.monotonic() < deadline:
+        time.sleep(0.001)
 
 
 _Task = tuple[Callable[..., None], tuple[Any, ...]]
