@@ -158,6 +158,7 @@ class CpuStages(GraphStages):
         self._pin_memory = pin_memory
         self._memory = memory
         self._tail = Tail(placement)
+        self._output = placement.plan.output
         self._decode: DecodeGraph | None = None
         self._pool = Pool(num_threads, "gpufeed-tail", one_torch_thread)
 
@@ -183,7 +184,7 @@ class CpuStages(GraphStages):
         """Hand the decoded windows to the pool, in chunks; the last chunk completes the job."""
         parameters, region = prepared.parameters, prepared.region
         size_hw = parameters.uniform_size_hw
-        output = self._placement.plan.output
+        output = self._output
         dtype = cast(torch.dtype, getattr(torch, output.dtype))
         out: Images
         if size_hw is None:

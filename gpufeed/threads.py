@@ -61,6 +61,9 @@ def at_work() -> Generator[None, None, None]:
     A daemon thread that the interpreter stops inside of torch's C++ aborts the whole process.
     """
     me = threading.get_ident()
+    if me in _at_work:  # within another loader's work on this thread
+        yield
+        return
     _at_work.add(me)
     try:
         _end_if_exiting()
@@ -89,8 +92,13 @@ def _end_all() -> None:
         if thread.is_alive():  # false in a forked child, where the thread doesn't exist
             ask_to_end()
             thread.join(max(0.0, deadline - time.monotonic()))
-    while _at_work - {threading.get_ident()} and time.monotonic() < deadline:
+    while _others_at_work() and time.monotonic() < deadline:
         time.sleep(0.001)
+
+
+def _others_at_work() -> set[int]:
+    """Not this thread, nor, in a forked child, those that only the parent has."""
+    return _at_work & {thread.ident for thread in threading.enumerate()} - {threading.get_ident()}
 
 
 _Task = tuple[Callable[..., None], tuple[Any, ...]]

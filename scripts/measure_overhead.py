@@ -151,14 +151,14 @@ def memory(options: argparse.Namespace, with_gpufeed: bool, count: int) -> dict[
         for _ in range(2):  # a second epoch begins while nothing of the first one is needed any more
             iterator: Any = iter(loader)
             for _ in range(3):
-                next(iterator)
+                next(iterator, None)
         alive += [loader, iterator]
     else:
         batches = BatchSampler(RandomSampler(dataset), options.batch_size, False)
         for _ in range(2):
             order = iter(batches)
             for _ in range(5):
-                next(order)
+                next(order, None)
         alive += [batches, order]
     gc.collect()
     return {"mb": resident_mb() - before}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import bisect
 import hashlib
+import operator
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -105,6 +106,10 @@ class FolderSource:
         Raises:
             IndexError: for a sample that the dataset no longer has.
         """
+        tree = self._tree
+        if isinstance(tree, _Folder):  # the common case, without the walk
+            samples, transform = tree.samples, tree.target_transform
+            return PinnedSamples(len(tree), {index: (transform, *samples[index]) for index in indices})
         return PinnedSamples(len(self), {index: self._sample(index) for index in indices})
 
     def read(self, indices: Sequence[int]) -> Paths:
@@ -125,7 +130,7 @@ class FolderSource:
         tree: _Tree = self._tree
         while not isinstance(tree, _Folder):
             if isinstance(tree, _Subset):
-                index = tree.indices[index].__index__()
+                index = operator.index(tree.indices[index])
                 tree = tree.whole
                 continue
             if index < 0:

@@ -145,6 +145,7 @@ def test_taken_without_workers(root: Path, arguments: dict[str, Any]) -> None:
     loader = DataLoader(folder(root), batch_size=5, **arguments)
     assert len(list(loader)) == 4
     assert loader.num_workers == 0
+    assert loader.prefetch_factor == arguments.get("prefetch_factor")
     given = getattr(loader, name)
     assert given == (multiprocessing.get_context("spawn") if name == "multiprocessing_context" else value)
 

@@ -467,16 +467,21 @@ def test_interrupts_at_every_line(root: Path, arguments: dict[str, Any]) -> None
 def test_an_interrupt_while_waiting_for_a_batch(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     gate = Gate(monkeypatch)
     loader = loader_of(root)
+    noticed = threading.Event()
 
     def interrupt() -> None:
         gate.wait()
-        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)  # Ctrl-C while it waits, or is about to
+        for _ in range(3):  # where it falls into a collection Python swallows it, and a person presses again
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)  # while it waits, or is about to
+            if noticed.wait(PATIENCE_S / 5):
+                return
 
     interrupter = threading.Thread(target=interrupt)
     interrupter.start()
     iterator = iter(loader)
     with pytest.raises(KeyboardInterrupt):
         next(iterator)
+    noticed.set()
     interrupter.join()
     with pytest.raises(StopIteration):
         next(iterator)

@@ -97,7 +97,7 @@ def test_ctrl_c_that_nobody_catches(root: Path) -> None:
     assert process.stdout.readline() == "held\n"
     process.send_signal(signal.SIGINT)
     output, errors = communicate(process, "\n")
-    assert output == []
+    assert set(output) <= {"held"}  # the next batch may begin before the first has noticed
     assert errors.rstrip().endswith("KeyboardInterrupt")
     assert "Fatal" not in errors
     assert process.returncode in (130, -signal.SIGINT)
@@ -208,8 +208,18 @@ def drops_everything():
     gc.collect()
 def closes(): loader.close()
 
+class Marked(threading.Thread):  # a thread of the parent's that waits for a batch while the process is forked
+    def run(self):
+        from gpufeed.threads import at_work
+        with at_work():
+            working.set()
+            may_end.wait()
+working, may_end = threading.Event(), threading.Event()
+Marked().start()
+working.wait()
 for what in (nothing, own_loader, same_loader, same_iterator, drops_everything, closes):
     in_child(what)
+may_end.set()
 check([first, *iterator])
 check(list(loader))
 loader.close()

@@ -69,6 +69,17 @@ def test_nested_datasets(root: Path, kind: str, shuffle: bool) -> None:
     assert_contract(Case(lambda: {"dataset": NESTINGS[kind](folder(root)), "batch_size": 3, "shuffle": shuffle}))
 
 
+@pytest.mark.parametrize("indices", [[2, 1.0], [2, "1"], [2, None], [2, 99], [2, -17], [2, [1]]])
+@pytest.mark.parametrize("over", ["folder", "concat"])
+def test_subsets_of_bad_indices_fail_as_in_torch(root: Path, over: str, indices: Any) -> None:
+    def arguments() -> dict[str, Any]:
+        dataset: Any = folder(root)
+        return {"dataset": Subset(ConcatDataset([dataset]) if over == "concat" else dataset, indices)}
+
+    events = assert_contract(Case(arguments, (None,)))
+    assert [name for name, _ in events if "batch" in name or "error" in name] == ["batch 0:0", "error 0"]
+
+
 def test_a_dataset_folder(root: Path) -> None:
     def arguments() -> dict[str, Any]:
         dataset = DatasetFolder(str(root), default_loader, extensions=(".png",), transform=CROP)

@@ -239,6 +239,8 @@ def test_occurrences_are_counted_over_the_epoch(root: Path, batch_size: int) -> 
     assert {index for index, _ in everything} == {0, 3, 5}
     assert {occurrence for index, occurrence in everything if index == 3} == set(range(6))
     assert len(set(everything.values())) > 5
+    from_the_front = [index % 16 for index in indices]
+    assert pixels(DataLoader(numbered(root), batch_size=9, seed=1, sampler=from_the_front)) == everything
     found = pixels(DataLoader(numbered(root), batch_size=batch_size, seed=1, sampler=indices))
     assert found == everything
 
