@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["DRAWS_PER_OP", "Draws", "epoch_key", "philox"]
+__all__ = ["DRAWS_PER_OP", "Draws", "epoch_key", "philox", "philox_words"]
 
 DRAWS_PER_OP = 1 << 16
 """Draw numbers reserved for each op of a plan: op ``k`` owns ``[k * DRAWS_PER_OP, (k + 1) * DRAWS_PER_OP)``."""
@@ -95,9 +95,10 @@ class Draws:
     def __len__(self) -> int:
         return len(self.index)
 
-    def take(self, rows: Sequence[int]) -> Draws:
+    def take(self, rows: Sequence[int] | NDArray[np.intp]) -> Draws:
         """The draws of some samples of the batch, by their rows."""
-        return Draws(self.key, self.index[list(rows)], self.occurrence[list(rows)])
+        rows = np.asarray(rows, dtype=np.intp)
+        return Draws(self.key, self.index[rows], self.occurrence[rows])
 
     def unit_pairs(
         self, numbers: Sequence[int], rows: NDArray[np.intp] | None = None
@@ -111,18 +112,7 @@ class Draws:
         Returns:
             Two (K, B) float64 arrays, uniform in [0, 1), multiples of 2**-53.
         """
-        index, occurrence = self.index, self.occurrence
-        if rows is not None:
-            index, occurrence = index[rows], occurrence[rows]
-        index = index.astype(np.uint64)
-        shape = (len(numbers), len(index))
-        counter = (
-            np.broadcast_to(index & _LOW_32, shape),
-            np.broadcast_to(index >> _SHIFT_32, shape),
-            np.broadcast_to(occurrence.astype(np.uint64) & _LOW_32, shape),
-            np.broadcast_to(np.array(numbers, dtype=np.uint64)[:, None], shape),
-        )
-        w0, w1, w2, w3 = philox(counter, self.key)
+        w0, w1, w2, w3 = _words(self if rows is None else self.take(rows), numbers)
         return _unit(w0, w1), _unit(w2, w3)
 
     def unit(self, number: int) -> NDArray[np.float64]:
@@ -132,6 +122,25 @@ class Draws:
     def coin(self, number: int, p: float) -> NDArray[np.bool_]:
         """Draw ``number`` as (B,) bool, true with probability ``p``: never for 0, always for 1."""
         return self.unit(number) < p
+
+
+def philox_words(draws: Draws, number: int) -> NDArray[np.int64]:
+    """Draw ``number`` as (B, 2) int64: its first two 32-bit words as they are."""
+    w0, w1, _, _ = _words(draws, (number,))
+    return np.stack([w0[0], w1[0]], axis=1).astype(np.int64)
+
+
+def _words(draws: Draws, numbers: Sequence[int]) -> tuple[_U32, _U32, _U32, _U32]:
+    """The four words of each draw, (len(numbers), B) each."""
+    index = draws.index.astype(np.uint64)
+    shape = (len(numbers), len(index))
+    counter = (
+        np.broadcast_to(index & _LOW_32, shape),
+        np.broadcast_to(index >> _SHIFT_32, shape),
+        np.broadcast_to(draws.occurrence.astype(np.uint64) & _LOW_32, shape),
+        np.broadcast_to(np.array(numbers, dtype=np.uint64)[:, None], shape),
+    )
+    return philox(counter, draws.key)
 
 
 def _unit(high: _U32, low: _U32) -> NDArray[np.float64]:

@@ -161,7 +161,7 @@ def _uniform_from(specs: list[ImageSpec], first: int) -> int | None:
 def _final_op(plan: Plan, specs: list[ImageSpec], first: int) -> int | None:
     """The op that makes the output's float dtype, if what follows can be done in place in the batch."""
     output = specs[-1]
-    if not is_float_dtype(output.dtype):
+    if not is_float_dtype(output.dtype) or output.tuple_of is not None:
         return None
     for position in range(len(plan.ops) - 1, first - 1, -1):
         op = plan.ops[position]

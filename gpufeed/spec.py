@@ -44,6 +44,8 @@ class ImageSpec:
         channels: 1 or 3.
         size_hw: (height, width) in pixels where every sample has the same, else ``None``.
         value_range: lowest and highest value possible before normalisation; ``None`` once it depends on the data.
+        tuple_of: how many images a sample has become, all alike, in a tuple (``FiveCrop``, ``TenCrop``); ``None`` for
+            an image that isn't in a tuple.
     """
 
     container: Container = "pil"
@@ -51,6 +53,7 @@ class ImageSpec:
     channels: int = 3
     size_hw: tuple[int, int] | None = None
     value_range: tuple[float, float] | None = (0.0, 255.0)
+    tuple_of: int | None = None
 
     def __post_init__(self) -> None:
         if self.dtype not in _MAX_VALUES and self.dtype not in _FLOAT_DTYPES:
@@ -80,4 +83,5 @@ class ImageSpec:
     def __str__(self) -> str:
         size = "H x W" if self.size_hw is None else f"{self.size_hw[0]} x {self.size_hw[1]}"
         shape = f"{size} x {self.channels}" if self.layout == "HWC" else f"{self.channels} x {size}"
-        return f"{self.container} {self.dtype} {shape}"
+        image = f"{self.container} {self.dtype} {shape}"
+        return image if self.tuple_of is None else f"tuple of {self.tuple_of} {image}"

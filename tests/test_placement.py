@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from gpufeed.graph.windows import compose_windows
 from gpufeed.parameters import draw_parameters
 from gpufeed.placement import Placement, place
 from gpufeed.plan import (
+    BranchOp,
     CenterCrop,
     Convert,
     Flip,
@@ -198,10 +200,15 @@ def test_ops_validate_themselves(make: Any, message: str) -> None:
         make()
 
 
-def test_every_op_has_a_torch_implementation() -> None:
+def test_every_op_has_a_torch_implementation_and_a_reference() -> None:
     from gpufeed import plan as plan_module
+    from gpufeed.parameters.drawing import DRAWERS
+    from gpufeed.reference.running import FUNCTIONS
+    from gpufeed.tail.program import KERNELS
 
     ops = [getattr(plan_module, name) for name in plan_module.__all__]
-    concrete = {op for op in ops if type(op) is type and issubclass(op, Op) and op is not Op}
-    covered = {type(op) for p in (TRAIN, EVAL, TENSOR, MIXED, RAGGED, WINDOWS, LATE_FLIP) for op in p.ops}
-    assert concrete == covered
+    concrete = {op for op in ops if type(op) in (type, abc.ABCMeta) and issubclass(op, Op)} - {Op, BranchOp}
+    plain = {op for op in concrete if not issubclass(op, BranchOp)}
+    assert set(KERNELS) == plain
+    assert set(FUNCTIONS) == plain
+    assert set(DRAWERS) <= plain

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from collections.abc import Mapping
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torchvision.transforms import functional as functional_v1
-from torchvision.transforms.v2 import functional as functional_v2
 
-from gpufeed.plan import Api
+from gpufeed.plan import Api, Grayscale, Op, RandomGrayscale
 from gpufeed.spec import ImageSpec
+from gpufeed.tail.kernel import Kernel, functional
 from gpufeed.tensors import from_numpy
 
-__all__ = ["grayscale", "random_grayscale"]
+__all__ = ["KERNELS", "grayscale", "random_grayscale"]
 
 
 def grayscale(images: torch.Tensor, spec: ImageSpec, num_output_channels: int, api: Api) -> torch.Tensor:
@@ -30,8 +29,7 @@ def grayscale(images: torch.Tensor, spec: ImageSpec, num_output_channels: int, a
         (N, num_output_channels, H, W); may be an expanded view.
     """
     if spec.container != "pil":
-        functional = functional_v1 if api == "v1" else functional_v2
-        return cast(Any, functional).rgb_to_grayscale(images, num_output_channels=num_output_channels)
+        return functional(api).rgb_to_grayscale(images, num_output_channels=num_output_channels)
     if images.shape[1] == 3:
         weights = (19595, 38470, 7471)
         total = torch.full_like(images[:, :1], 32768, dtype=torch.int32)
@@ -56,3 +54,20 @@ def random_grayscale(images: torch.Tensor, spec: ImageSpec, api: Api, applied: N
     out = images.clone()
     out[rows] = grayscale(images[rows], spec, images.shape[1], api)
     return out
+
+
+def _grayscale(images: torch.Tensor, op: Grayscale, spec: ImageSpec, value: None) -> torch.Tensor:
+    del value
+    return grayscale(images, spec, op.num_output_channels, op.api)
+
+
+def _random_grayscale(
+    images: torch.Tensor, op: RandomGrayscale, spec: ImageSpec, applied: NDArray[np.bool_]
+) -> torch.Tensor:
+    return random_grayscale(images, spec, op.api, applied)
+
+
+KERNELS: Mapping[type[Op], Kernel] = {
+    Grayscale: _grayscale,
+    RandomGrayscale: _random_grayscale,
+}

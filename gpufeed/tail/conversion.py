@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, cast
 
 import torch
 from torchvision.transforms import functional as functional_v1
 from torchvision.transforms.v2 import functional as functional_v2
 
-from gpufeed.plan import Normalize, ToDtype, ToTensor
+from gpufeed.plan import Convert, Normalize, Op, ToDtype, ToTensor
+from gpufeed.spec import ImageSpec
+from gpufeed.tail.kernel import Kernel
 
-__all__ = ["convert_into", "normalize", "normalize_", "to_dtype", "to_tensor"]
+__all__ = ["KERNELS", "convert_into", "normalize", "normalize_", "to_dtype", "to_tensor"]
 
 
 def to_tensor(images: torch.Tensor) -> torch.Tensor:
@@ -53,3 +56,31 @@ def normalize_(images: torch.Tensor, op: Normalize) -> torch.Tensor:
     mean = torch.tensor(op.mean, dtype=images.dtype, device=images.device).view(-1, 1, 1)
     std = torch.tensor(op.std, dtype=images.dtype, device=images.device).view(-1, 1, 1)
     return images.sub_(mean).div_(std)
+
+
+def _to_tensor(images: torch.Tensor, op: ToTensor, spec: ImageSpec, value: None) -> torch.Tensor:
+    del op, spec, value
+    return to_tensor(images)
+
+
+def _to_dtype(images: torch.Tensor, op: ToDtype, spec: ImageSpec, value: None) -> torch.Tensor:
+    del spec, value
+    return to_dtype(images, op)
+
+
+def _normalize(images: torch.Tensor, op: Normalize, spec: ImageSpec, value: None) -> torch.Tensor:
+    del spec, value
+    return normalize(images, op)
+
+
+def _convert(images: torch.Tensor, op: Convert, spec: ImageSpec, value: None) -> torch.Tensor:
+    del op, spec, value
+    return images
+
+
+KERNELS: Mapping[type[Op], Kernel] = {
+    ToTensor: _to_tensor,
+    ToDtype: _to_dtype,
+    Normalize: _normalize,
+    Convert: _convert,
+}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, cast
 
 import numpy as np
@@ -9,11 +10,12 @@ import torch
 from numpy.typing import NDArray
 from torchvision.transforms.v2 import functional as functional_v2
 
-from gpufeed.plan import Flip, Pad
+from gpufeed.plan import CenterCrop, FiveCrop, Flip, Op, Pad, RandomAreaCrop, RandomCrop, TenCrop
 from gpufeed.spec import ImageSpec
+from gpufeed.tail.kernel import Kernel
 from gpufeed.tensors import from_numpy
 
-__all__ = ["crop", "flip_", "pad"]
+__all__ = ["KERNELS", "crop", "flip_", "pad"]
 
 
 def crop(image: torch.Tensor, window: NDArray[np.int64]) -> torch.Tensor:
@@ -88,3 +90,52 @@ def flip_(images: torch.Tensor, op: Flip, applied: NDArray[np.bool_]) -> None:
     dim = -1 if op.axis == "horizontal" else -2
     for row in np.flatnonzero(applied):
         images[row].copy_(images[row].flip(dim))
+
+
+def _crop_each(images: torch.Tensor, op: Op, spec: ImageSpec, windows: NDArray[np.int64]) -> torch.Tensor:
+    del op, spec
+    if len(images) == 1 or (windows == windows[0]).all():
+        return crop(images, windows[0])
+    return torch.cat([crop(images[row : row + 1], window) for row, window in enumerate(windows)])
+
+
+def _pad_equally(images: torch.Tensor, op: Pad, spec: ImageSpec, pads: NDArray[np.int64]) -> torch.Tensor:
+    return pad(images, op, spec, pads[0])
+
+
+def _flip(images: torch.Tensor, op: Flip, spec: ImageSpec, applied: NDArray[np.bool_]) -> torch.Tensor:
+    del spec
+    if not applied.any():
+        return images
+    images = images.clone()
+    flip_(images, op, applied)
+    return images
+
+
+def _five_crops(images: torch.Tensor, op: FiveCrop | TenCrop, spec: ImageSpec, value: None) -> torch.Tensor:
+    """(N, C, H, W) to (5 N, C, h, w): the crops of an image one after the other (torchvision's ``five_crop``)."""
+    del spec, value
+    (height, width), (crop_h, crop_w) = images.shape[-2:], op.size_hw
+    bottom, right = height - crop_h, width - crop_w
+    # Python rounds half to even, as torchvision's center_crop does.
+    corners = ((0, 0), (0, right), (bottom, 0), (bottom, right), (round(bottom / 2.0), round(right / 2.0)))
+    crops = [images[..., top : top + crop_h, left : left + crop_w] for top, left in corners]
+    return torch.stack(crops, dim=1).flatten(0, 1)
+
+
+def _ten_crops(images: torch.Tensor, op: TenCrop, spec: ImageSpec, value: None) -> torch.Tensor:
+    plain = _five_crops(images, op, spec, value)
+    mirrored = _five_crops(images.flip(-2 if op.vertical_flip else -1), op, spec, value)
+    both = torch.stack([plain.unflatten(0, (-1, 5)), mirrored.unflatten(0, (-1, 5))], dim=1)
+    return both.flatten(0, 2)
+
+
+KERNELS: Mapping[type[Op], Kernel] = {
+    RandomAreaCrop: _crop_each,
+    RandomCrop: _crop_each,
+    CenterCrop: _crop_each,
+    Pad: _pad_equally,
+    Flip: _flip,
+    FiveCrop: _five_crops,
+    TenCrop: _ten_crops,
+}

@@ -2,33 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from gpufeed.parameters import BatchParameters
-from gpufeed.placement import WINDOWS, Placement
-from gpufeed.plan import (
-    Convert,
-    Flip,
-    Grayscale,
-    Normalize,
-    Op,
-    Pad,
-    RandomGrayscale,
-    Resize,
-    ToDtype,
-    ToTensor,
-)
+from gpufeed.parameters import BatchParameters, Branches, OpParameters, rows_of
+from gpufeed.placement import Placement
+from gpufeed.plan import BranchOp, Flip, Normalize, Op, Resize, ToDtype, ToTensor
 from gpufeed.spec import ImageSpec
-from gpufeed.tail import colour, conversion, geometry
-from gpufeed.tail.resize import resize, resize_into
+from gpufeed.tail import colour, conversion, geometry, resize
+from gpufeed.tail.branches import run_branches
+from gpufeed.tail.kernel import Kernel
 
-__all__ = ["Tail"]
+__all__ = ["KERNELS", "Tail", "run_op"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +33,7 @@ class Tail:
         """Take some samples of a batch from DALI's result to their place in the output.
 
         Args:
-            out: (n, C, h, w) of the plan's output dtype, written.
+            out: (n, C, h, w) of the plan's output dtype, written; (n, k, C, h, w) where a sample is a tuple of k.
             images: n tensors (C, H, W) uint8, on the device of ``out``, not changed.
             parameters: the whole batch's.
             first_row: row of the batch that ``images[0]`` is.
@@ -64,11 +54,11 @@ class Tail:
                 conversion.convert_into(out, chunk, cast("ToTensor | ToDtype", op))
                 chunk = out
             elif placement.final is not None and position > placement.final:
-                _apply_in_place(chunk, op, None if value is None else value[rows])
+                _apply_in_place(chunk, op, rows_of(value, rows))
             else:
-                chunk = _apply(chunk, op, spec, None if value is None else value[rows])
+                chunk = run_op(chunk, op, spec, rows_of(value, rows))
         if chunk is not out:
-            out.copy_(chunk)
+            out.copy_(chunk.view(out.shape))
 
     def run_one(self, image: torch.Tensor, parameters: BatchParameters, row: int) -> torch.Tensor:
         """Take one sample from DALI's result to the plan's output.
@@ -79,89 +69,73 @@ class Tail:
             row: which sample of the batch it is.
 
         Returns:
-            (C, h, w) of the plan's output dtype; owned by the caller, unless it is a view of ``image``.
+            (C, h, w) of the plan's output dtype, or (k, C, h, w) where a sample is a tuple of k; owned by the caller,
+            unless it is a view of ``image``.
         """
-        return self._one(image[None], parameters, row, len(self.placement.plan.ops))[0]
+        done = self._one(image[None], parameters, row, len(self.placement.plan.ops))
+        return done[0] if self.placement.plan.output.tuple_of is None else done
 
     def _one(self, image: torch.Tensor, parameters: BatchParameters, row: int, until: int) -> torch.Tensor:
         for position in range(self.placement.in_graph, until):
             value = parameters.values[position]
             placed = self.placement.placed[position]
-            image = _apply(image, placed.op, placed.input, None if value is None else value[row : row + 1])
+            image = run_op(image, placed.op, placed.input, rows_of(value, slice(row, row + 1)))
         return image
 
     def _gather(
         self, images: Sequence[torch.Tensor], parameters: BatchParameters, first_row: int, uniform: int
     ) -> torch.Tensor:
-        """One batch of equal sizes, channels last in memory: (n, C, h, w) of the dtype at ``uniform``."""
+        """One batch of equal sizes, channels last in memory: (n, C, h, w) of the dtype at ``uniform``; (n k, C, h, w)
+        where a sample is a tuple of k by then."""
         placement = self.placement
         spec = list(placement.plan.specs())[uniform]
         size_hw = cast("tuple[int, int]", spec.size_hw)
         dtype = cast(torch.dtype, getattr(torch, spec.dtype))
-        chunk = torch.empty((len(images), *size_hw, spec.channels), dtype=dtype, device=images[0].device)
+        each = spec.tuple_of or 1
+        chunk = torch.empty((len(images) * each, *size_hw, spec.channels), dtype=dtype, device=images[0].device)
         chunk = chunk.permute(0, 3, 1, 2)
         last = uniform - 1
-        resizes = last >= placement.in_graph and isinstance(placement.plan.ops[last], Resize)
+        resizes = last >= placement.in_graph and isinstance(placement.plan.ops[last], Resize) and each == 1
         for number, image in enumerate(images):
             row = first_row + number
             if resizes:
                 before = self._one(image[None], parameters, row, last)
                 placed = placement.placed[last]
-                resize_into(chunk[number : number + 1], before, cast("Resize", placed.op), placed.input)
+                resize.resize_into(chunk[number : number + 1], before, cast("Resize", placed.op), placed.input)
             else:
-                chunk[number : number + 1].copy_(self._one(image[None], parameters, row, uniform))
+                place = chunk[number * each : (number + 1) * each]
+                place.copy_(self._one(image[None], parameters, row, uniform))
         return chunk
 
 
-def _apply(
-    images: torch.Tensor, op: Op, spec: ImageSpec, value: NDArray[np.int64] | NDArray[np.bool_] | None
-) -> torch.Tensor:
+KERNELS: Mapping[type[Op], Kernel] = {
+    **geometry.KERNELS,
+    **resize.KERNELS,
+    **colour.KERNELS,
+    **conversion.KERNELS,
+}
+"""The function of each op but those that hold others."""
+
+
+def run_op(images: torch.Tensor, op: Op, spec: ImageSpec, value: OpParameters) -> torch.Tensor:
     """One op on images of one size, not changing them.
 
     Args:
-        images: (n, C, H, W).
+        images: (N, C, H, W).
         op: any op of a plan.
         spec: its input.
-        value: its parameters, a row for each image; borders and sizes are equal in all rows where n > 1.
+        value: its parameters, a row for each sample; sizes and borders are equal in all rows where there are several.
+            A sample that is a tuple of images has one row, and its images stand one after the other.
     """
-    if isinstance(op, WINDOWS):
-        return _crop_each(images, cast("NDArray[np.int64]", value))
-    match op:
-        case Pad():
-            return geometry.pad(images, op, spec, cast("NDArray[np.int64]", value)[0])
-        case Resize():
-            height, width = cast("NDArray[np.int64]", value)[0].tolist()
-            return resize(images, op, spec, (height, width))
-        case Flip():
-            applied = cast("NDArray[np.bool_]", value)
-            if not applied.any():
-                return images
-            images = images.clone()
-            geometry.flip_(images, op, applied)
-            return images
-        case Grayscale():
-            return colour.grayscale(images, spec, op.num_output_channels, op.api)
-        case RandomGrayscale():
-            return colour.random_grayscale(images, spec, op.api, cast("NDArray[np.bool_]", value))
-        case ToTensor():
-            return conversion.to_tensor(images)
-        case ToDtype():
-            return conversion.to_dtype(images, op)
-        case Normalize():
-            return conversion.normalize(images, op)
-        case Convert():
-            return images
-        case _:  # pragma: no cover - a test walks every op
-            raise TypeError(f"no torch implementation of {op}")
+    if spec.tuple_of is not None:
+        value = rows_of(value, np.repeat(np.arange(len(images) // spec.tuple_of), spec.tuple_of))
+        spec = replace(spec, tuple_of=None)
+    if isinstance(op, BranchOp):
+        return run_branches(images, op, spec, cast("Branches", value), run_op)
+    return KERNELS[type(op)](images, op, spec, value)
 
 
-def _crop_each(images: torch.Tensor, windows: NDArray[np.int64]) -> torch.Tensor:
-    if len(images) == 1 or (windows == windows[0]).all():
-        return geometry.crop(images, windows[0])
-    return torch.cat([geometry.crop(images[row : row + 1], window) for row, window in enumerate(windows)])
-
-
-def _apply_in_place(images: torch.Tensor, op: Op, value: NDArray[np.int64] | NDArray[np.bool_] | None) -> None:
+def _apply_in_place(images: torch.Tensor, op: Op, value: OpParameters) -> None:
     """The ops that may follow the final conversion, in the batch itself."""
     if isinstance(op, Normalize):
         conversion.normalize_(images, op)

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from PIL import Image
 from torchvision.transforms import InterpolationMode
-from torchvision.transforms import functional as functional_v1
-from torchvision.transforms.v2 import functional as functional_v2
 
-from gpufeed.plan import Resize
+from gpufeed.plan import Op, Resize
 from gpufeed.spec import ImageSpec
+from gpufeed.tail.kernel import Kernel, functional
 from gpufeed.tensors import from_numpy
 
-__all__ = ["resize", "resize_into"]
+__all__ = ["KERNELS", "resize", "resize_into"]
 
 _PILLOW_FILTERS = {
     "box": Image.Resampling.BOX,
@@ -47,9 +47,8 @@ def resize(image: torch.Tensor, op: Resize, spec: ImageSpec, size_hw: tuple[int,
         return image
     if spec.container == "pil":
         return _resize_pil(image, op, size_hw)
-    functional = functional_v1 if op.api == "v1" else functional_v2
     mode = InterpolationMode(op.interpolation)
-    return cast(Any, functional).resize(image, list(size_hw), interpolation=mode, antialias=op.antialias)
+    return functional(op.api).resize(image, list(size_hw), interpolation=mode, antialias=op.antialias)
 
 
 def _resize_pil(image: torch.Tensor, op: Resize, size_hw: tuple[int, int]) -> torch.Tensor:
@@ -104,3 +103,13 @@ def _through_pillow(image: torch.Tensor, resample: Image.Resampling, size_hw: tu
         resized = np.array(pillow.resize((size_hw[1], size_hw[0]), resample))
         out[number] = from_numpy(resized.reshape(*size_hw, -1))
     return out.permute(0, 3, 1, 2)
+
+
+def _resize(images: torch.Tensor, op: Resize, spec: ImageSpec, sizes_hw: NDArray[np.int64]) -> torch.Tensor:
+    height, width = sizes_hw[0].tolist()
+    return resize(images, op, spec, (height, width))
+
+
+KERNELS: Mapping[type[Op], Kernel] = {
+    Resize: _resize,
+}

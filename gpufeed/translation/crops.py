@@ -10,7 +10,7 @@ from torchvision import transforms as v1
 from torchvision.transforms import v2
 
 from gpufeed.errors import UnsupportedError
-from gpufeed.plan import Api, CenterCrop, Op, Pad, RandomAreaCrop, RandomCrop
+from gpufeed.plan import Api, CenterCrop, FiveCrop, Op, Pad, RandomAreaCrop, RandomCrop, TenCrop
 from gpufeed.spec import ImageSpec
 from gpufeed.translation import values
 from gpufeed.translation.resizing import resize_op
@@ -112,6 +112,15 @@ def _pad(attributes: Attributes, fill: object, spec: ImageSpec, api: Api) -> tup
     return plain_tensor(_without_idle((pad,)), spec, api)
 
 
+def _five_crop(attributes: Attributes, spec: ImageSpec, api: Api) -> tuple[Op, ...]:
+    return plain_tensor((FiveCrop(_two_sides(attributes["size"])),), spec, api)
+
+
+def _ten_crop(attributes: Attributes, spec: ImageSpec, api: Api) -> tuple[Op, ...]:
+    crop = TenCrop(_two_sides(attributes["size"]), bool(attributes["vertical_flip"]))
+    return plain_tensor((crop,), spec, api)
+
+
 _AREA_CROP_READS = frozenset({"size", "scale", "ratio", "interpolation", "antialias"})
 _CROP_READS = frozenset({"size", "padding", "pad_if_needed", "padding_mode"})
 _PAD_READS = frozenset({"padding", "padding_mode"})
@@ -120,6 +129,10 @@ _V2_FILL = {"fill": "v2 pads with _fill, which it made of fill at construction"}
 RULES = (
     Rule(v1.CenterCrop, "v1", _center_crop, frozenset({"size"})),
     Rule(v2.CenterCrop, "v2", _center_crop, frozenset({"size"})),
+    Rule(v1.FiveCrop, "v1", _five_crop, frozenset({"size"})),
+    Rule(v2.FiveCrop, "v2", _five_crop, frozenset({"size"})),
+    Rule(v1.TenCrop, "v1", _ten_crop, frozenset({"size", "vertical_flip"})),
+    Rule(v2.TenCrop, "v2", _ten_crop, frozenset({"size", "vertical_flip"})),
     Rule(v1.RandomResizedCrop, "v1", _random_resized_crop, _AREA_CROP_READS),
     Rule(v2.RandomResizedCrop, "v2", _random_resized_crop, _AREA_CROP_READS | {"_log_ratio"}),
     Rule(v1.RandomCrop, "v1", _random_crop_v1, _CROP_READS | {"fill"}),

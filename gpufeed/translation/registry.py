@@ -14,6 +14,7 @@ from gpufeed.errors import UnsupportedError
 from gpufeed.plan import Op
 from gpufeed.spec import ImageSpec
 from gpufeed.translation import colour, conversion, crops, flips, resizing
+from gpufeed.translation.branches import BRANCHING
 from gpufeed.translation.compose import CONTAINERS
 from gpufeed.translation.inspection import check_attributes, class_name, is_function, is_instance_to_call, object_name
 from gpufeed.translation.rule import Rule
@@ -49,7 +50,7 @@ def rule_for(transform: object) -> Rule:
         )
     if not is_instance_to_call(transform):
         raise UnsupportedError(_no_transform(transform))
-    for known in (*RULES, *CONTAINERS):
+    for known in (*RULES, *CONTAINERS, *BRANCHING):
         if isinstance(transform, known):
             raise UnsupportedError(
                 f"a subclass of {class_name(known)} may override anything; use {class_name(known)} itself, {_WAYS_OUT}"
@@ -84,6 +85,20 @@ def _untranslated(transform: object) -> str:
     return f"this class of torchvision isn't translated yet; {_WAYS_OUT}"
 
 
+def _check_tuple(spec: ImageSpec, rule: Rule) -> None:
+    """Refuse what torchvision can't do, or doesn't do, to a tuple of images."""
+    if rule.api == "v1":
+        raise UnsupportedError(
+            f"it gets a tuple of {spec.tuple_of} images, and torchvision.transforms takes one; use "
+            "torchvision.transforms.v2 throughout, whose transforms take them all"
+        )
+    if spec.container == "tensor":
+        raise UnsupportedError(
+            f"of a tuple of {spec.tuple_of} plain tensors torchvision transforms the first only; put v2.ToImage() "
+            "before FiveCrop or TenCrop"
+        )
+
+
 def transform_ops(transform: object, spec: ImageSpec) -> tuple[tuple[Op, ...], ImageSpec]:
     """What one leaf becomes for an image of ``spec``, and what comes out of it.
 
@@ -95,6 +110,8 @@ def transform_ops(transform: object, spec: ImageSpec) -> tuple[tuple[Op, ...], I
     attributes = {name: getattr(transform, name) for name in rule.reads}
     try:
         ops = rule.ops(attributes, spec, rule.api)
+        if spec.tuple_of is not None and ops:
+            _check_tuple(spec, rule)
         for op in ops:
             spec = op.out_spec(spec)
     except ValueError as error:  # a value that an op refuses for itself

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from gpufeed.errors import TranslationError, UnsupportedError
 from gpufeed.plan import DECODED, Op, Plan
 from gpufeed.spec import Container, ImageSpec
+from gpufeed.translation.branches import BRANCHING, branching
 from gpufeed.translation.compose import Leaf, leaves
 from gpufeed.translation.inspection import object_name, short_repr
 from gpufeed.translation.registry import transform_ops
 
 __all__ = ["Step", "Translation", "translate"]
+
+_Specs = tuple[ImageSpec, ...]
+"""What an image may be between two transforms."""
 
 _CONTAINERS: tuple[Container, ...] = ("pil", "tensor", "tv_image")
 _ANYTHING = tuple(
@@ -36,6 +40,7 @@ class Step:
         ops: what it became; nothing for a leaf that changes nothing here, and for a refused one.
         refusal: why it can't be translated, and the way out; ``None`` where it can.
         transform: the object itself.
+        branches: the steps of each branch of a container that draws; the op holds what they became.
     """
 
     place: str
@@ -44,10 +49,22 @@ class Step:
     ops: tuple[Op, ...] = ()
     refusal: str | None = None
     transform: object = field(default=None, repr=False, compare=False)
+    branches: tuple[tuple[Step, ...], ...] = ()
+
+    def refused_steps(self) -> Iterator[Step]:
+        """This step, or those inside it, that can't be translated."""
+        if self.refusal is not None:
+            yield self
+        for branch in self.branches:
+            for step in branch:
+                yield from step.refused_steps()
 
     def __str__(self) -> str:
+        refused = list(self.refused_steps())
         if self.refusal is not None:
             lines = [f"refused: {self.refusal}"]
+        elif refused:
+            lines = [line for step in refused for line in str(step).splitlines()]
         else:
             lines = [str(op) for op in self.ops] or ["nothing to do here"]
         return "\n".join([f"{self.place}  {self.text}", *(f"    {line}" for line in lines)])
@@ -68,7 +85,10 @@ class Translation:
     @property
     def refusals(self) -> tuple[str, ...]:
         """A sentence or two per refused step: what it is, where, why, and what to do instead."""
-        return tuple(f"{step.place} ({step.name}): {step.refusal}" for step in self.steps if step.refusal is not None)
+        return tuple(f"{step.place} ({step.name}): {step.refusal}" for step in self._refused())
+
+    def _refused(self) -> list[Step]:
+        return [refused for step in self.steps for refused in step.refused_steps()]
 
     def require(self) -> Plan:
         """The Plan.
@@ -87,7 +107,11 @@ class Translation:
         lines = [str(step) for step in self.steps]
         if self.plan is not None:
             return "\n".join([f"in  {self.plan.input}", *lines, f"out {self.plan.output}"])
-        return "\n".join([*lines, f"refused: {len(self.refusals)} of {len(self.steps)} transforms"])
+        return "\n".join([*lines, f"refused: {len(self.refusals)} of {_count(self.steps)} transforms"])
+
+
+def _count(steps: Iterable[Step]) -> int:
+    return sum(1 + sum(map(_count, step.branches)) for step in steps)
 
 
 def translate(transform: object, *, input: ImageSpec = DECODED) -> Translation:  # noqa: A002 - the Plan's own word
@@ -104,33 +128,69 @@ def translate(transform: object, *, input: ImageSpec = DECODED) -> Translation: 
     """
     if transform is None:
         return Translation((), Plan((), input))
+    steps, _ = _steps(leaves(transform), (input,))
+    if any(True for step in steps for _ in step.refused_steps()):
+        return Translation(steps, None)
+    return Translation(steps, Plan(_ops(steps), input))
+
+
+def _ops(steps: Iterable[Step]) -> tuple[Op, ...]:
+    return tuple(op for step in steps for op in step.ops)
+
+
+def _steps(found: Iterable[Leaf], specs: _Specs) -> tuple[tuple[Step, ...], _Specs]:
+    """The steps of leaves one after the other, and what can come out of the last."""
     steps: list[Step] = []
-    specs: tuple[ImageSpec, ...] = (input,)
-    for leaf in leaves(transform):
+    for leaf in found:
         step, specs = _step(leaf, specs)
         steps.append(step)
-    if any(step.refusal is not None for step in steps):
-        return Translation(tuple(steps), None)
-    return Translation(tuple(steps), Plan(tuple(op for step in steps for op in step.ops), input))
+    return tuple(steps), specs
 
 
-def _step(leaf: Leaf, specs: Iterable[ImageSpec]) -> tuple[Step, tuple[ImageSpec, ...]]:
+def _step(leaf: Leaf, specs: _Specs) -> tuple[Step, _Specs]:
     """One step, and what can come out of it.
 
     ``specs`` is what can come in: one spec as long as nothing was refused, many after that. A leaf is refused if it
     takes none of them.
     """
-    name, refusal = object_name(leaf.transform), leaf.refusal
-    # a container's repr would show all that is in it, use up an iterator, or never end
-    text = short_repr(leaf.transform) if refusal is None else f"{type(leaf.transform).__qualname__}(...)"
-    taken: list[tuple[tuple[Op, ...], ImageSpec]] = []
+    refusal = leaf.refusal
+    taken: list[tuple[Step, ImageSpec]] = []
     if refusal is None:
         for spec in specs:
             try:
-                taken.append(transform_ops(leaf.transform, spec))
+                taken.append(_translated(leaf, spec))
             except UnsupportedError as error:
                 refusal = refusal or str(error)
     if not taken:
-        return Step(leaf.place, name, text, (), refusal, leaf.transform), _ANYTHING
-    ops = taken[0][0]
-    return Step(leaf.place, name, text, ops, None, leaf.transform), tuple(dict.fromkeys(spec for _, spec in taken))
+        # a container's repr would show all that is in it, use up an iterator, or never end
+        text = short_repr(leaf.transform) if leaf.refusal is None else f"{type(leaf.transform).__qualname__}(...)"
+        return Step(leaf.place, object_name(leaf.transform), text, (), refusal, leaf.transform), _ANYTHING
+    step = taken[0][0]
+    if any(True for _ in step.refused_steps()):
+        return step, _ANYTHING
+    return step, tuple(dict.fromkeys(spec for _, spec in taken))
+
+
+def _translated(leaf: Leaf, spec: ImageSpec) -> tuple[Step, ImageSpec]:
+    """The step of a leaf that gets ``spec``, and what comes out of it; steps inside it may be refused.
+
+    Raises:
+        UnsupportedError: with the reason and the way out.
+    """
+    name, text = object_name(leaf.transform), short_repr(leaf.transform)
+    if type(leaf.transform) not in BRANCHING:
+        ops, out = transform_ops(leaf.transform, spec)
+        return Step(leaf.place, name, text, ops, None, leaf.transform), out
+    how = branching(leaf)
+    if not how.branches:
+        return Step(leaf.place, name, text, (), None, leaf.transform), spec
+    inside = spec
+    while True:
+        branches = tuple(_steps(found, (inside,))[0] for found in how.branches)
+        if any(True for steps in branches for step in steps for _ in step.refused_steps()):
+            return Step(leaf.place, name, text, (), None, leaf.transform, branches), spec
+        op = how.op(tuple(map(_ops, branches)))
+        out = op.out_spec(spec)
+        if op.branch_spec(spec) == inside:
+            return Step(leaf.place, name, text, (op,), None, leaf.transform, branches), out
+        inside = op.branch_spec(spec)  # a part of RandomOrder gets what the others make

@@ -22,6 +22,8 @@ BOOKKEEPING = frozenset(vars(nn.Module()))
 ARGUMENTS: dict[str, dict[str, Any]] = {
     "Resize": {"size": 20},
     "CenterCrop": {"size": 20},
+    "FiveCrop": {"size": 15},
+    "TenCrop": {"size": 15},
     "RandomCrop": {"size": 20, "padding": 2},
     "RandomResizedCrop": {"size": 20},
     "Pad": {"padding": 2},
@@ -46,6 +48,7 @@ OTHER_VALUES: dict[str, Any] = {
     "_log_ratio": torch.zeros(2),
     "p": 0.75,
     "num_output_channels": 3,
+    "vertical_flip": True,
     "dtype": torch.float64,
     "mean": [0.25],
     "std": [0.5],
@@ -102,7 +105,7 @@ def test_every_class_of_the_contract_has_a_rule() -> None:
     ]
     expected = {getattr(module, name) for module in (v1, v2) for name in both}
     expected |= {v2.ToImage, v2.ToPureTensor, v2.ToDtype, v2.Identity, nn.Identity}
-    assert set(RULES) == expected
+    assert expected <= set(RULES)
 
 
 @CLASSES

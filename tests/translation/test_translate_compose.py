@@ -186,7 +186,6 @@ WAY_OUT = (
         (Custom(), f"{__name__}.Custom", "the class isn't torchvision's, so what it does isn't known"),
         (CustomTransform(), f"{__name__}.CustomTransform", "the class isn't torchvision's"),
         (nn.ReLU(), "torch.nn.ReLU", "the class isn't torchvision's"),
-        (v1.FiveCrop(3), "torchvision.transforms.FiveCrop", "this class of torchvision isn't translated"),
         (v2.ToPILImage(), "torchvision.transforms.v2.ToPILImage", "this class of torchvision isn't translated"),
     ],
 )

@@ -1,0 +1,8 @@
+"""Stage 2, draw: every random choice and size-dependent number of a batch, on the host, before any pixel exists."""
+
+from __future__ import annotations
+
+from gpufeed.parameters.batch import BatchParameters, Branches, OpParameters, rows_of
+from gpufeed.parameters.drawing import draw_parameters
+
+__all__ = ["BatchParameters", "Branches", "OpParameters", "draw_parameters", "rows_of"]
