@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from gpufeed.bounds import Bound, Device, bound_of
 from gpufeed.errors import ArgumentError, UnsupportedError
 from gpufeed.plan import (
     CenterCrop,
@@ -25,33 +26,13 @@ from gpufeed.plan import (
 )
 from gpufeed.spec import ImageSpec, is_float_dtype
 
-__all__ = ["DALI_FILTERS", "WINDOWS", "Device", "Exactness", "Placed", "Placement", "Stage", "place"]
+__all__ = ["DALI_FILTERS", "WINDOWS", "Device", "Placed", "Placement", "Stage", "place"]
 
-Device = Literal["cpu", "cuda"]
 Stage = Literal["decode", "graph", "tail"]
 """``decode``: part of DALI's decoding (only the window is); ``graph``: another DALI operator; ``tail``: torch."""
 
 WINDOWS = (RandomAreaCrop, RandomCrop, CenterCrop)
 """Ops that only take a window of the image, and so can be part of decoding it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Exactness:
-    """How equal an op's pixels are to torchvision's, on torchvision's own input.
-
-    Attributes:
-        kind: ``exact``: equal bit for bit; ``bounded``: as ``detail`` says; ``refused``: not done, for that reason.
-        detail: the bound in words (differences in 1/255), or the reason and the way out; empty where exact.
-    """
-
-    kind: Literal["exact", "bounded", "refused"]
-    detail: str = ""
-
-    def __str__(self) -> str:
-        return f"{self.kind}: {self.detail}" if self.detail else self.kind
-
-
-EXACT = Exactness("exact")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +43,7 @@ class Placed:
     input: ImageSpec
     output: ImageSpec
     stage: Stage
-    exactness: Exactness
+    bound: Bound
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +73,7 @@ class Placement:
 
     def refusals(self) -> tuple[Placed, ...]:
         """The ops that this device can't do exactly or within a bound."""
-        return tuple(placed for placed in self.placed if placed.exactness.kind == "refused")
+        return tuple(placed for placed in self.placed if placed.bound.refused)
 
     def require(self) -> Placement:
         """Itself, if no op is refused.
@@ -102,7 +83,7 @@ class Placement:
         """
         refusals = self.refusals()
         if refusals:
-            reasons = "; ".join(f"{placed.op}: {placed.exactness.detail}" for placed in refusals)
+            reasons = "; ".join(f"{placed.op}: {placed.bound.detail}" for placed in refusals)
             raise UnsupportedError(f"the plan can't run on {self.device}: {reasons}")
         return self
 
@@ -126,9 +107,7 @@ def place(plan: Plan, device: Device, *, fuse: bool = True) -> Placement:
     placed: list[Placed] = []
     for position, op in enumerate(plan.ops):
         stage: Stage = "decode" if position < decoded else "graph" if position < in_graph else "tail"
-        placed.append(
-            Placed(op, specs[position], specs[position + 1], stage, _exactness(op, specs[position], device, stage))
-        )
+        placed.append(Placed(op, specs[position], specs[position + 1], stage, bound_of(op, specs[position], device)))
     return Placement(
         plan=plan,
         device=device,
@@ -205,41 +184,3 @@ def _only_scales(ops: tuple[Op, ...], spec: ImageSpec) -> bool:
 
 DALI_FILTERS = ("bilinear", "bicubic", "lanczos")
 """Interpolations of Pillow's that DALI's antialiased resize on CUDA stands for."""
-
-_CPU_PIL_RESIZE = {
-    "nearest": EXACT,
-    "nearest-exact": EXACT,
-    "bilinear": Exactness("bounded", "at most 2/255, mean at most 0.3/255 (torch's uint8 kernel against Pillow's)"),
-    "bicubic": Exactness("bounded", "at most 16/255, within 2/255 for 99.99 % of values (torch's uint8 kernel)"),
-    "box": EXACT,
-    "hamming": EXACT,
-    "lanczos": EXACT,
-}
-_CUDA_PIL_RESIZE = {
-    "nearest": EXACT,
-    "nearest-exact": EXACT,
-    "bilinear": Exactness(
-        "bounded", "expected: 1/255 inside, up to 19/255 in the outermost pixel (DALI); not measured"
-    ),
-    "bicubic": Exactness("bounded", "expected: 18/255 (DALI); not measured"),
-    "lanczos": Exactness("bounded", "expected: DALI's lanczos; not measured"),
-    "box": Exactness("refused", "DALI has no box filter; use device='cpu' or another interpolation"),
-    "hamming": Exactness("refused", "DALI has no hamming filter; use device='cpu' or another interpolation"),
-}
-_CUDA_TENSOR_RESIZE = Exactness("bounded", "expected: 1/255 (torch resizes in float on CUDA); not measured")
-_SCALE_CUDA = Exactness("bounded", "expected: within 1e-6; not measured")
-
-
-def _exactness(op: Op, spec: ImageSpec, device: Device, stage: Stage) -> Exactness:
-    if isinstance(op, Resize):
-        if spec.container == "pil":
-            table = _CPU_PIL_RESIZE if device == "cpu" else _CUDA_PIL_RESIZE
-            return table[op.interpolation]
-        if device == "cuda":
-            if op.interpolation == "lanczos":
-                return Exactness("refused", "torch resizes by lanczos on the CPU only; use device='cpu' or bicubic")
-            return _CUDA_TENSOR_RESIZE
-        return EXACT
-    if device == "cuda" and isinstance(op, (Normalize, ToDtype, ToTensor)):
-        return _SCALE_CUDA
-    return EXACT

@@ -15,7 +15,7 @@ PACKAGE = Path(gpufeed.__file__).parent
 # From the bottom up. An edge may go down any number of levels, or stay on one where that makes no cycle.
 LEVELS = (
     {"errors"},
-    {"options", "spec", "plan", "draws", "geometry", "parameters", "cpus", "threads"},
+    {"options", "spec", "plan", "draws", "geometry", "noise", "parameters", "bounds", "cpus", "threads"},
     {"placement", "sampling", "devices"},
     {"graph", "tail", "tensors", "translation", "sources", "reference"},
     {"recovery", "feed"},
@@ -27,7 +27,7 @@ LEVELS = (
     {"__main__"},
 )
 RANK = {unit: rank for rank, units in enumerate(LEVELS) for unit in units}
-BARE = {"errors", "options", "spec", "plan", "draws", "geometry", "parameters", "cpus"}
+BARE = {"errors", "options", "spec", "plan", "draws", "geometry", "noise", "parameters", "bounds", "cpus"}
 """Units that need the standard library and NumPy only."""
 
 

@@ -69,22 +69,22 @@ def test_stages(plan: Plan, device: Any, wanted: list[str]) -> None:
 
 
 def kinds(plan: Plan, device: Any) -> list[str]:
-    return [placed.exactness.kind for placed in place(plan, device).placed]
+    return [placed.bound.kind for placed in place(plan, device).placed]
 
 
-def test_exactness_names_what_is_bounded_and_by_what() -> None:
+def test_bounds_name_what_is_bounded_and_by_what() -> None:
     assert kinds(TRAIN, "cpu") == ["exact", "bounded", "exact", "exact", "exact"]
     assert kinds(TRAIN, "cuda") == ["exact", "bounded", "exact", "bounded", "bounded"]
     assert kinds(TENSOR, "cpu") == ["exact"] * 4
-    assert "2/255" in place(TRAIN, "cpu").placed[1].exactness.detail
-    assert "not measured" in place(TRAIN, "cuda").placed[1].exactness.detail
+    assert "at most 2/255" in place(TRAIN, "cpu").placed[1].bound.detail
+    assert "expected" in place(TRAIN, "cuda").placed[1].bound.detail
 
 
 @pytest.mark.parametrize("interpolation", ["box", "hamming"])
 def test_filters_that_dali_lacks_are_refused_on_cuda_with_a_way_out(interpolation: Any) -> None:
     plan = Plan((Resize((9, 9), interpolation=interpolation), ToTensor()))
     assert kinds(plan, "cpu")[0] == "exact"
-    with pytest.raises(UnsupportedError, match=f"{interpolation} filter; use device='cpu' or another interpolation"):
+    with pytest.raises(UnsupportedError, match="DALI has neither a box nor a hamming filter; use device='cpu' or"):
         place(plan, "cuda").require()
 
 

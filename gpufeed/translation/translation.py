@@ -162,13 +162,18 @@ def _step(leaf: Leaf, specs: _Specs) -> tuple[Step, _Specs]:
             except UnsupportedError as error:
                 refusal = refusal or str(error)
     if not taken:
-        # a container's repr would show all that is in it, use up an iterator, or never end
-        text = short_repr(leaf.transform) if leaf.refusal is None else f"{type(leaf.transform).__qualname__}(...)"
+        walked = leaf.refusal is not None or type(leaf.transform) in BRANCHING
+        text = _container_text(leaf.transform) if walked else short_repr(leaf.transform)
         return Step(leaf.place, object_name(leaf.transform), text, (), refusal, leaf.transform), _ANYTHING
     step = taken[0][0]
     if any(True for _ in step.refused_steps()):
         return step, _ANYTHING
     return step, tuple(dict.fromkeys(spec for _, spec in taken))
+
+
+def _container_text(container: object) -> str:
+    """Without its content: a container's ``repr`` shows all that is in it, uses up an iterator, or never ends."""
+    return f"{type(container).__qualname__}(...)"
 
 
 def _translated(leaf: Leaf, spec: ImageSpec) -> tuple[Step, ImageSpec]:
@@ -177,10 +182,11 @@ def _translated(leaf: Leaf, spec: ImageSpec) -> tuple[Step, ImageSpec]:
     Raises:
         UnsupportedError: with the reason and the way out.
     """
-    name, text = object_name(leaf.transform), short_repr(leaf.transform)
+    name = object_name(leaf.transform)
     if type(leaf.transform) not in BRANCHING:
         ops, out = transform_ops(leaf.transform, spec)
-        return Step(leaf.place, name, text, ops, None, leaf.transform), out
+        return Step(leaf.place, name, short_repr(leaf.transform), ops, None, leaf.transform), out
+    text = _container_text(leaf.transform)
     how = branching(leaf)
     if not how.branches:
         return Step(leaf.place, name, text, (), None, leaf.transform), spec

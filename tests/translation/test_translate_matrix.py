@@ -1,4 +1,4 @@
-"""Every class of crops, sizes and conversions, with every kind of attribute value, against torchvision itself (`matrix`)."""
+"""Crops, sizes and conversions, with every kind of attribute value, against torchvision itself (`matrix`)."""
 
 from __future__ import annotations
 
