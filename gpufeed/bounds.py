@@ -74,9 +74,9 @@ class Bound:
 
     @property
     def words(self) -> str:
-        """The bound in words; empty for exact ones and refusals."""
+        """The bound in words; empty for refusals and what was measured to be exact."""
         if self.kind != "bounded":
-            return ""
+            return "" if self.refused or self.measured else "expected"
         parts: list[str] = []
         if self.largest_255 is None or self.usual_255 < self.largest_255:
             share = 100 * (1 - self.share_beyond)
