@@ -83,6 +83,8 @@ class DeviceStages(GraphStages):
         if size_hw is None:
             return [self._tail.run_one(image, parameters, row).clone() for row, image in enumerate(images)]
         dtype = cast(torch.dtype, getattr(torch, plan.output.dtype))
-        out = torch.empty((len(images), plan.output.channels, *size_hw), dtype=dtype, device=self._device)
+        one = () if plan.output.tuple_of is None else (plan.output.tuple_of,)
+        out = torch.empty((*one, len(images), plan.output.channels, *size_hw), dtype=dtype, device=self._device)
+        out = out if plan.output.tuple_of is None else out.transpose(0, 1)
         self._tail.run_into(out, images, parameters, 0)
         return out

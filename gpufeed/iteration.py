@@ -170,7 +170,7 @@ class EpochIterator:
             runtime.device = resolve_device(loader.__dict__["device"])
         device = runtime.device
         loader.decode.resolve(device.type)  # refuses a placement that the device can't do
-        placement = place(plan, "cuda" if device.type == "cuda" else "cpu").require()
+        placement = place(plan, "cuda" if device.type == "cuda" else "cpu").require(strict=loader.strict)
         setup = _Setup(
             placement,
             device,
@@ -349,16 +349,27 @@ class EpochIterator:
         if not self._collates:
             return to_device(self._collate_fn((self._one_sample(images, 0), targets[0])), self._device)
         if self._collate_fn is _default_collate and images is not None:
-            batch = images if isinstance(images, torch.Tensor) else _stacked(images)
             # a tuple, as torch's transposing makes it: strings are returned in what they came in
-            return [batch, to_device(_default_collate(tuple(targets)), self._device)]
+            return [self._collated(images), to_device(_default_collate(tuple(targets)), self._device)]
         samples = [(self._one_sample(images, row), target) for row, target in enumerate(targets)]
         return to_device(self._collate_fn(samples), self._device)
 
-    def _one_sample(self, images: Images | None, row: int) -> torch.Tensor:
+    def _collated(self, images: Images) -> torch.Tensor | list[torch.Tensor]:
+        """What ``default_collate`` makes of the images: one batch, or for tuples of images a list with one of each."""
+        count = self._plan.output.tuple_of
+        if count is None:
+            return images if isinstance(images, torch.Tensor) else _stacked(images)
+        if isinstance(images, torch.Tensor):
+            return list(images.unbind(1))
+        return [_stacked([image[number] for image in images]) for number in range(count)]
+
+    def _one_sample(self, images: Images | None, row: int) -> torch.Tensor | tuple[torch.Tensor, ...]:
+        """The image of a sample as the transform would have returned it: a tensor, or a tuple of them."""
         assert images is not None
-        image = images[row]
-        return tv_tensors.Image(image) if self._plan.output.container == "tv_image" else image
+        wraps = self._plan.output.container == "tv_image"
+        found = [images[row]] if self._plan.output.tuple_of is None else images[row].unbind(0)
+        made = tuple(tv_tensors.Image(image) if wraps else image for image in found)
+        return made[0] if self._plan.output.tuple_of is None else made
 
     def _end(self) -> None:
         if self._finalizer is not None:

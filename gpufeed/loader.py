@@ -100,6 +100,7 @@ class DataLoader(TorchDataLoader[Any]):
             (affinity, cgroup quota) divided by ``LOCAL_WORLD_SIZE``.
         decode: how images are decoded.
         apply_exif: whether to turn images by their EXIF orientation; torchvision doesn't.
+        strict: refuse a transform that isn't within 1/255 of torchvision's values for 99.9 % of them, op by op.
 
     Raises:
         ValueError, TypeError: torch's own, for arguments that it refuses.
@@ -135,8 +136,10 @@ class DataLoader(TorchDataLoader[Any]):
         num_threads: int | None = None,
         decode: Decode = _DECODE,
         apply_exif: bool = False,
+        strict: bool = False,
     ) -> None:
-        _check_arguments(prefetch_factor, device, seed, num_threads, decode, apply_exif)
+        _check_arguments(prefetch_factor, device, seed, num_threads, decode)
+        _check_flags(apply_exif=apply_exif, strict=strict)
         dataset = _as_dataset(dataset, pipeline)
         makes_order = shuffle and sampler is None and batch_sampler is None and not isinstance(dataset, IterableDataset)
         order = sampling.SeededSampler(cast(Any, dataset), seed) if makes_order and seed is not None else None
@@ -175,6 +178,7 @@ class DataLoader(TorchDataLoader[Any]):
         self.num_threads = num_threads
         self.decode = decode
         self.apply_exif = apply_exif
+        self.strict = strict
         self._given_samplers = tuple(given for given in (batch_sampler, sampler) if given is not None)
         self._epochs = sampling.EpochCounter()
         self._runtime = Runtime()
@@ -245,12 +249,10 @@ class DataLoader(TorchDataLoader[Any]):
 
 
 def _check_arguments(
-    prefetch_factor: object, device: object, seed: object, num_threads: object, decode: object, apply_exif: object
+    prefetch_factor: object, device: object, seed: object, num_threads: object, decode: object
 ) -> None:
     if prefetch_factor == 0:
         raise ArgumentError("prefetch_factor must be at least 1, got 0: without a batch in flight none ever arrives")
-    if not isinstance(apply_exif, bool):
-        raise ArgumentError(f"apply_exif must be True or False, got {apply_exif!r}")
     if seed is not None and not (_is_integer(seed) and _MIN_SEED <= seed <= _MAX_SEED):
         raise ArgumentError(f"seed must be an integer in [-2**63, 2**63), or None, got {seed!r}")
     if num_threads is not None and not (_is_integer(num_threads) and num_threads >= 1):
@@ -258,6 +260,12 @@ def _check_arguments(
     if not isinstance(decode, Decode):
         raise ArgumentError(f"decode must be a gpufeed.Decode, such as Decode(placement='cpu'), got {decode!r}")
     parse_device(device)
+
+
+def _check_flags(**flags: object) -> None:
+    for name, value in flags.items():
+        if not isinstance(value, bool):
+            raise ArgumentError(f"{name} must be True or False, got {value!r}")
 
 
 _MIN_SEED, _MAX_SEED = -(2**63), 2**63 - 1

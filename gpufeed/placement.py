@@ -26,7 +26,18 @@ from gpufeed.plan import (
 )
 from gpufeed.spec import ImageSpec, is_float_dtype
 
-__all__ = ["DALI_FILTERS", "WINDOWS", "Device", "Placed", "Placement", "Stage", "place"]
+__all__ = [
+    "DALI_FILTERS",
+    "WINDOWS",
+    "Device",
+    "Group",
+    "GroupKind",
+    "Placed",
+    "Placement",
+    "Stage",
+    "fused",
+    "place",
+]
 
 Stage = Literal["decode", "graph", "tail"]
 """``decode``: part of DALI's decoding (only the window is); ``graph``: another DALI operator; ``tail``: torch."""
@@ -75,8 +86,11 @@ class Placement:
         """The ops that this device can't do exactly or within a bound."""
         return tuple(placed for placed in self.placed if placed.bound.refused)
 
-    def require(self) -> Placement:
+    def require(self, *, strict: bool = False) -> Placement:
         """Itself, if no op is refused.
+
+        Args:
+            strict: refuse also ops whose bound isn't within 1/255 for 99.9 % of values (`Bound.strict`).
 
         Raises:
             UnsupportedError: naming each refused op, why, and the way out.
@@ -85,6 +99,13 @@ class Placement:
         if refusals:
             reasons = "; ".join(f"{placed.op}: {placed.bound.detail}" for placed in refusals)
             raise UnsupportedError(f"the plan can't run on {self.device}: {reasons}")
+        loose = [placed for placed in self.placed if strict and not placed.bound.strict]
+        if loose:
+            reasons = "; ".join(f"{placed.op}: {placed.bound.detail}" for placed in loose)
+            raise UnsupportedError(
+                f"strict=True asks for 99.9 % of the values within 1/255, which isn't promised on {self.device} for "
+                f"{reasons}; leave strict out, or choose what `gpufeed explain` shows as exact"
+            )
         return self
 
 
@@ -184,3 +205,71 @@ def _only_scales(ops: tuple[Op, ...], spec: ImageSpec) -> bool:
 
 DALI_FILTERS = ("bilinear", "bicubic", "lanczos")
 """Interpolations of Pillow's that DALI's antialiased resize on CUDA stands for."""
+
+
+GroupKind = Literal["decode", "operator", "scale", "layout", "sample", "batch", "write"]
+"""``decode``: DALI reads and decodes, only the window that the ops leave; ``operator``: one operator of DALI's;
+``scale``: DALI's one kernel that mirrors, scales, normalises and makes CHW; ``layout``: DALI makes CHW;
+``sample``: torch, one sample at a time; ``batch``: torch, several samples at a time; ``write``: torch, the conversion
+that writes into the batch, and what is done in place there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Ops that run as one.
+
+    Attributes:
+        kind: what runs them.
+        positions: of the ops in the plan, in order; empty where it does something that is no op of the plan.
+    """
+
+    kind: GroupKind
+    positions: tuple[int, ...]
+
+
+def fused(placement: Placement) -> tuple[Group, ...]:
+    """What runs as one, in the order in which it runs: every op in exactly one group, decoding first."""
+    graph = _graph_groups(placement)
+    return (*graph, *_tail_groups(placement))
+
+
+def _graph_groups(placement: Placement) -> list[Group]:
+    """DALI's part. A `Convert` does nothing there, and stands with what is before it."""
+    ops, end = placement.plan.ops, placement.in_graph
+    scaling = _scaling_ops(placement)
+    groups = [Group("decode", tuple(range(placement.decoded)))]
+    for position in range(placement.decoded, end):
+        if position in scaling:
+            continue
+        if isinstance(ops[position], Convert):
+            groups[-1] = Group(groups[-1].kind, (*groups[-1].positions, position))
+        else:
+            groups.append(Group("operator", (position,)))
+    if scaling:
+        groups.append(Group("scale", scaling))
+    elif placement.device == "cuda" and end == len(ops):
+        groups.append(Group("layout", ()))
+    return groups
+
+
+def _scaling_ops(placement: Placement) -> tuple[int, ...]:
+    """What DALI's scaling kernel does: all behind the last op that moves or resizes, but the vertical flips."""
+    ops = placement.plan.ops
+    if placement.device != "cuda" or placement.in_graph < len(ops) or not is_float_dtype(placement.plan.output.dtype):
+        return ()
+    moving = [position for position, op in enumerate(ops) if isinstance(op, (*WINDOWS, Resize))]
+    first = moving[-1] + 1 if moving else 0
+    return tuple(n for n in range(first, len(ops)) if not (isinstance(op := ops[n], Flip) and op.axis == "vertical"))
+
+
+def _tail_groups(placement: Placement) -> list[Group]:
+    """torch's part."""
+    count, first = len(placement.plan.ops), placement.in_graph
+    together = count if placement.uniform is None else max(placement.uniform, first)
+    writes = count if placement.uniform is None or placement.final is None else placement.final
+    found = (
+        Group("sample", tuple(range(first, together))),
+        Group("batch", tuple(range(together, writes))),
+        Group("write", tuple(range(writes, count))),
+    )
+    return [group for group in found if group.positions]

@@ -187,13 +187,16 @@ class CpuStages(GraphStages):
         output = self._output
         dtype = cast(torch.dtype, getattr(torch, output.dtype))
         out: Images
+        one = () if output.tuple_of is None else (output.tuple_of,)
         if size_hw is None:
             out = [
-                self._allocate((output.channels, int(height), int(width)), dtype)
+                self._allocate((*one, output.channels, int(height), int(width)), dtype)
                 for height, width in parameters.sizes_hw[-1]
             ]
         else:
-            out = self._allocate((len(result), output.channels, *size_hw), dtype)
+            # the images of a tuple are collated apart: the first ones of all samples lie together, and so on
+            out = self._allocate((*one, len(result), output.channels, *size_hw), dtype)
+            out = out if output.tuple_of is None else out.transpose(0, 1)
         count = len(result)
         chunk = max(1, min(_MAX_CHUNK, math.ceil(count / (2 * self._num_threads))))
         chunks = [range(start, min(start + chunk, count)) for start in range(0, count, chunk)]

@@ -37,7 +37,10 @@ def _either(one: ImageSpec, other: ImageSpec) -> ImageSpec:
         other.dtype,
         other.channels,
     ):
-        raise UnsupportedError(f"it makes {one} of some samples and {other} of others, and a batch holds one kind")
+        raise UnsupportedError(
+            f"what stands behind it would get {one} for some samples and {other} for others, and a batch holds one "
+            "kind; take out what changes the kind of image, and put it behind"
+        )
     ranges = (one.value_range, other.value_range)
     return replace(
         one,
@@ -109,11 +112,15 @@ class RandomOrder(BranchOp):
     def branch_spec(self, spec: ImageSpec) -> ImageSpec:
         """What holds before each part, whichever were done before: their sizes and ranges where none changes them."""
         before = spec
+        if len(self.parts) == 1:
+            return before
         for _ in range(2):  # the second time with what the first may have left open
             before = reduce(_either, [_through(ops, before) for ops in self.parts], before)
         return before
 
     def out_spec(self, spec: ImageSpec) -> ImageSpec:
         before = self.branch_spec(spec)
+        if len(self.parts) == 1:
+            return _through(self.parts[0], before)
         sizes = {_through(ops, before).size_hw for ops in self.parts}
         return replace(before, size_hw=sizes.pop() if len(sizes) == 1 else None)

@@ -16,7 +16,7 @@ from gpufeed.spec import ImageSpec, is_float_dtype
 from gpufeed.translation import values
 from gpufeed.translation.rule import Attributes, Rule, plain_tensor
 
-__all__ = ["RULES"]
+__all__ = ["RULES", "dtype_ops", "normalize_ops"]
 
 
 def _identity(attributes: Attributes, spec: ImageSpec, api: Api) -> tuple[Op, ...]:
@@ -73,7 +73,7 @@ def _to_dtype(attributes: Attributes, spec: ImageSpec, api: Api) -> tuple[Op, ..
         wanted = by_class.get(image_class, by_class.get("others"))
         if wanted is None:
             return ()
-    return _dtype_op(wanted, bool(attributes["scale"]), spec, api)
+    return dtype_ops(wanted, bool(attributes["scale"]), spec, api)
 
 
 def _convert_image_dtype(attributes: Attributes, spec: ImageSpec, api: Api) -> tuple[Op, ...]:
@@ -81,18 +81,20 @@ def _convert_image_dtype(attributes: Attributes, spec: ImageSpec, api: Api) -> t
         if api == "v2":
             return ()  # v2 has no kernel for PIL images and passes them on
         raise UnsupportedError("ConvertImageDtype takes a tensor, and this is a PIL image; put PILToTensor() before it")
-    ops = _dtype_op(attributes["dtype"], True, spec, api)
+    ops = dtype_ops(attributes["dtype"], True, spec, api)
     if not ops or (is_float_dtype(spec.dtype) and is_float_dtype(values.dtype_name(attributes["dtype"]))):
         return ops  # v1 only calls Tensor.to, which keeps the class of a tv_tensors.Image
     return plain_tensor(ops, spec, api)
 
 
-def _dtype_op(dtype: object, scale: bool, spec: ImageSpec, api: Api) -> tuple[Op, ...]:
+def dtype_ops(dtype: object, scale: bool, spec: ImageSpec, api: Api) -> tuple[Op, ...]:
+    """A tensor to a dtype; nothing where it has it."""
     name = values.dtype_name(dtype)
     return () if name == spec.dtype else (ToDtype(name, scale, api),)
 
 
-def _normalize(attributes: Attributes, spec: ImageSpec, api: Api) -> tuple[Op, ...]:
+def normalize_ops(attributes: Attributes, spec: ImageSpec, api: Api) -> tuple[Op, ...]:
+    """``Normalize`` with a transform's ``mean`` and ``std``."""
     mean = values.floats_per_channel("mean", attributes["mean"])
     std = values.floats_per_channel("std", attributes["std"])
     if spec.channels == 1 and max(len(mean), len(std)) > 1:
@@ -120,6 +122,6 @@ RULES = (
     Rule(v2.ToDtype, "v2", _to_dtype, frozenset({"dtype", "scale"})),
     Rule(v1.ConvertImageDtype, "v1", _convert_image_dtype, frozenset({"dtype"})),
     Rule(v2.ConvertImageDtype, "v2", _convert_image_dtype, frozenset({"dtype"})),
-    Rule(v1.Normalize, "v1", _normalize, _NORMALIZE_READS, _INPLACE),
-    Rule(v2.Normalize, "v2", _normalize, _NORMALIZE_READS, _INPLACE),
+    Rule(v1.Normalize, "v1", normalize_ops, _NORMALIZE_READS, _INPLACE),
+    Rule(v2.Normalize, "v2", normalize_ops, _NORMALIZE_READS, _INPLACE),
 )

@@ -5,18 +5,17 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, cast
 
 from torchvision import transforms as v1
-from torchvision.transforms import v2
 
 from gpufeed.errors import UnsupportedError
 from gpufeed.plan import Op
 from gpufeed.spec import ImageSpec
-from gpufeed.translation import colour, conversion, crops, flips, resizing
+from gpufeed.translation import colour, conversion, crops, flips, meta, presets, resizing
 from gpufeed.translation.branches import BRANCHING
 from gpufeed.translation.compose import CONTAINERS
 from gpufeed.translation.inspection import check_attributes, class_name, is_function, is_instance_to_call, object_name
+from gpufeed.translation.refusals import REFUSALS, WAYS_OUT
 from gpufeed.translation.rule import Rule
 
 __all__ = ["RULES", "rule_for", "transform_ops"]
@@ -24,15 +23,12 @@ __all__ = ["RULES", "rule_for", "transform_ops"]
 RULES: Mapping[type[object], Rule] = MappingProxyType(
     {
         rule.transform_class: rule
-        for rule in itertools.chain(resizing.RULES, crops.RULES, flips.RULES, colour.RULES, conversion.RULES)
+        for rule in itertools.chain(
+            resizing.RULES, crops.RULES, flips.RULES, colour.RULES, conversion.RULES, presets.RULES, meta.RULES
+        )
     }
 )
 """The rule of each class, for objects of exactly that class."""
-
-_WAYS_OUT = (
-    "apply it to each image in a collate_fn (it gets the samples after the other transforms, one by one), "
-    "or keep torch's DataLoader for this dataset"
-)
 
 
 def rule_for(transform: object) -> Rule:
@@ -44,22 +40,21 @@ def rule_for(transform: object) -> Rule:
     rule = RULES.get(type(transform))
     if rule is not None:
         return rule
-    if is_function(transform) or isinstance(transform, v1.Lambda | v2.Lambda):
-        raise UnsupportedError(
-            "a function can't be looked into; write it with the classes of torchvision.transforms.v2, " + _WAYS_OUT
-        )
+    refusal = REFUSALS[v1.Lambda] if is_function(transform) else REFUSALS.get(type(transform))
+    if refusal is not None:
+        raise UnsupportedError(refusal)
     if not is_instance_to_call(transform):
         raise UnsupportedError(_no_transform(transform))
     for known in (*RULES, *CONTAINERS, *BRANCHING):
         if isinstance(transform, known):
             raise UnsupportedError(
-                f"a subclass of {class_name(known)} may override anything; use {class_name(known)} itself, {_WAYS_OUT}"
+                f"a subclass of {class_name(known)} may override anything; use {class_name(known)} itself, {WAYS_OUT}"
             )
     if object_name(transform).startswith("torchvision."):
-        raise UnsupportedError(_untranslated(transform))
+        raise UnsupportedError(f"this class of torchvision isn't known to gpufeed; {WAYS_OUT}")
     raise UnsupportedError(
         "the class isn't torchvision's, so what it does isn't known; write it with the classes of "
-        "torchvision.transforms.v2, " + _WAYS_OUT
+        "torchvision.transforms.v2, " + WAYS_OUT
     )
 
 
@@ -69,20 +64,6 @@ def _no_transform(transform: object) -> str:
     if isinstance(transform, list | tuple):
         return "it is a list; put its transforms into a Compose"
     return "it is no transform: torchvision can't call it with an image and get one; remove it"
-
-
-def _untranslated(transform: object) -> str:
-    """Why a class of torchvision's is refused, and the way out that fits it."""
-    if isinstance(transform, v2.RGB):
-        return "images are decoded to RGB here already; remove it"
-    if type(transform).__qualname__ == "ImageClassification":  # what most weights' transforms() gives
-        preset = cast(Any, transform)
-        return (
-            "a preset of weights isn't translated; on PIL images it does what this does: "
-            f"Compose([Resize({preset.resize_size}, interpolation=InterpolationMode.{preset.interpolation.name}), "
-            f"CenterCrop({preset.crop_size}), ToTensor(), Normalize({preset.mean}, {preset.std})])"
-        )
-    return f"this class of torchvision isn't translated yet; {_WAYS_OUT}"
 
 
 def _check_tuple(spec: ImageSpec, rule: Rule) -> None:

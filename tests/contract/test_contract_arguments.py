@@ -244,6 +244,7 @@ def every_argument(root: Path) -> dict[str, Any]:
         "num_threads": 3,
         "decode": Decode("cpu"),
         "apply_exif": True,
+        "strict": True,
         "multiprocessing_context": multiprocessing.get_context("spawn"),
     }
 
@@ -276,7 +277,7 @@ def test_defaults_are_readable_as_in_torch(root: Path) -> None:
                     assert our_value == their_value, name
     loader = DataLoader(folder(root))
     assert (loader.shuffle, loader.seed, loader.num_threads, loader.pipeline) == (None, None, None, None)
-    assert (loader.device, loader.decode, loader.apply_exif) == ("auto", Decode(), False)
+    assert (loader.device, loader.decode, loader.apply_exif, loader.strict) == ("auto", Decode(), False, False)
 
 
 def test_the_signature_begins_with_torchs(root: Path) -> None:

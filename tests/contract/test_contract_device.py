@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 import torch
 from contract_harness import folder
+from torchvision.transforms import v2
 
-from gpufeed import ArgumentError, DataLoader, Decode
+from gpufeed import ArgumentError, DataLoader, Decode, UnsupportedError
 from gpufeed.devices import resolve_device
 
 
@@ -130,3 +131,16 @@ def test_number_of_threads(
         next(iter(loader))
         new = set(threading.enumerate()) - before
         assert len([each for each in new if each.name.startswith("gpufeed-tail_")]) == threads
+
+
+def test_strict_refuses_what_is_not_within_one_step(root: Path) -> None:
+    bicubic = v2.Compose([v2.Resize((9, 9), interpolation=v2.InterpolationMode.BICUBIC), v2.PILToTensor()])
+    loader = DataLoader(folder(root, 4, bicubic), strict=True)
+    with pytest.raises(
+        UnsupportedError, match=r"strict=True asks for 99.9 % .* within 1/255.*bicubic.*leave strict out"
+    ):
+        iter(loader)
+    bilinear = v2.Compose([v2.Resize((9, 9)), v2.PILToTensor()])
+    assert len(list(DataLoader(folder(root, 4, bilinear), strict=True))) == 4
+    with pytest.raises(ArgumentError, match="strict must be True or False, got 1"):
+        DataLoader(folder(root, 4), strict=1)

@@ -76,7 +76,7 @@ def test_what_follows_a_tuple_of_crops_is_drawn_once_for_all(domain: str) -> Non
 
 def test_a_container_that_makes_two_kinds_of_image_is_refused() -> None:
     (sentence,) = translate(v2.RandomApply([v2.Grayscale(1)])).refusals
-    assert "pil uint8 H x W x 3 of some samples and pil uint8 H x W x 1 of others" in sentence
+    assert "pil uint8 H x W x 3 for some samples and pil uint8 H x W x 1 for others" in sentence
 
 
 def test_what_is_refused_inside_is_named_with_its_place() -> None:

@@ -69,6 +69,7 @@ STRICTER = (
     "keeps a tv_tensors.Image where",  # v1's class of result would depend on the draw or the image
     "put Grayscale(num_output_channels=3) before Normalize",  # v2 broadcasts a grey image to three channels
     "size_hw must be at least 1 pixel",  # CenterCrop(0): an empty image
+    "take out what changes the kind of image",  # what a container makes would depend on the draw
 )
 """Phrases of the refusals of what torchvision can do."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import warnings
 from typing import Any
 
 import pytest
@@ -11,27 +10,15 @@ import torch
 import torchvision
 from torch import nn
 from torchvision import transforms as v1
+from torchvision import tv_tensors
 from torchvision.transforms import InterpolationMode, v2
+from translate_arguments import make
 
 from gpufeed.spec import ImageSpec
 from gpufeed.translation import Translation, translate
 from gpufeed.translation.registry import RULES
 
 BOOKKEEPING = frozenset(vars(nn.Module()))
-
-ARGUMENTS: dict[str, dict[str, Any]] = {
-    "Resize": {"size": 20},
-    "CenterCrop": {"size": 20},
-    "FiveCrop": {"size": 15},
-    "TenCrop": {"size": 15},
-    "RandomCrop": {"size": 20, "padding": 2},
-    "RandomResizedCrop": {"size": 20},
-    "Pad": {"padding": 2},
-    "ToDtype": {"dtype": torch.int16},
-    "ConvertImageDtype": {"dtype": torch.int16},
-    "Normalize": {"mean": [0.5], "std": [0.25]},
-}
-"""How an object of each class is made; without arguments where there is none."""
 
 OTHER_VALUES: dict[str, Any] = {
     "size": (22, 23),
@@ -49,19 +36,24 @@ OTHER_VALUES: dict[str, Any] = {
     "p": 0.75,
     "num_output_channels": 3,
     "vertical_flip": True,
+    "crop_size": [17],
+    "resize_size": [18],
     "dtype": torch.float64,
     "mean": [0.25],
     "std": [0.5],
 }
 """Another value for each attribute that is read."""
 
+IDLE_VALUES: dict[str, Any] = {
+    "inplace": True,
+    "fill": 9,
+    "clamping_mode": "soft",
+    "format": "CXCYWH",
+    "num_samples": 7,
+}
+"""Another value for each attribute that carries nothing."""
+
 SPECIAL_VALUES = {("ToDtype", "scale"): True}
-
-
-def make(transform_class: type[Any]) -> Any:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # v2.ToTensor warns of its deprecation
-        return transform_class(**ARGUMENTS.get(transform_class.__name__, {}))
 
 
 def own_attributes(transform: Any) -> set[str]:
@@ -70,7 +62,7 @@ def own_attributes(transform: Any) -> set[str]:
 
 def spec_for(transform_class: type[Any]) -> ImageSpec:
     """An input on which every attribute of the class can matter: v1's conversions want PIL images, the rest floats."""
-    if transform_class in (v1.ToTensor, v1.PILToTensor):
+    if transform_class in (v1.ToTensor, v1.PILToTensor, v2.UniformTemporalSubsample):
         return ImageSpec()
     return ImageSpec("tensor", "uint8" if transform_class.__name__ in ("ToDtype", "ConvertImageDtype") else "float32")
 
@@ -211,9 +203,9 @@ def test_what_is_read_matters(transform_class: type[Any], name: str) -> None:
 def test_what_carries_nothing_does_not_matter(transform_class: type[Any], name: str) -> None:
     transform = make(transform_class)
     before = translated(transform).require()
-    setattr(transform, name, {"inplace": True, "fill": 9}[name])
+    setattr(transform, name, IDLE_VALUES[name])
     assert translated(transform).require() == before
-    image = torch.rand(3, 20, 20)
+    image: Any = tv_tensors.Image(torch.rand(3, 20, 20))  # a plain tensor is a video to UniformTemporalSubsample
     torch.manual_seed(0)
     expected = make(transform_class)(image.clone())
     torch.manual_seed(0)
