@@ -15,7 +15,7 @@ from pixel_files import natural, noise
 from torchvision import tv_tensors
 
 from gpufeed import reference
-from gpufeed.bounds import bound_of
+from gpufeed.bounds import Bound, Device, bound_of
 from gpufeed.draws import Draws, epoch_key
 from gpufeed.parameters import draw_parameters, rows_of
 from gpufeed.placement import place
@@ -79,7 +79,9 @@ def drawn(plan: Plan, height: int, width: int, rows: int, epoch: int = 0) -> Any
     return draw_parameters(plan, sizes, draws)
 
 
-def check(transform: Any, image: np.ndarray, domain: str, rows: int = 4, epoch: int = 0) -> None:
+def check(
+    transform: Any, image: np.ndarray, domain: str, rows: int = 4, epoch: int = 0, device: Device = "cpu"
+) -> None:
     """Every op of a transform, on one image with several draws.
 
     Args:
@@ -88,6 +90,7 @@ def check(transform: Any, image: np.ndarray, domain: str, rows: int = 4, epoch: 
         domain: one of `DOMAINS`.
         rows: how many samples are drawn.
         epoch: other draws.
+        device: where our kernels run; their bound is the one for it.
     """
     given = as_input(image, domain)
     spec = reference.spec_of(given)
@@ -107,16 +110,19 @@ def check(transform: Any, image: np.ndarray, domain: str, rows: int = 4, epoch: 
                 held = as_tensor(before)
                 held = held if specs[position].tuple_of is not None else held[None]
                 kept = held.clone()
+                held = held.to(device)
                 mine = run_op(held, op, specs[position], value)
-                assert torch.equal(held, kept), f"{op} changes its input"
+                assert torch.equal(held.cpu(), kept), f"{op} changes its input"
+                assert mine.device.type == device, f"{op}: {mine.device}"
                 theirs = as_tensor(after)
                 theirs = theirs if specs[position + 1].tuple_of is not None else theirs[None]
-                assert_bound(mine, theirs, op, specs[position], counted[position], f"{domain} {image.shape} row {row}")
+                where = f"{domain} {image.shape} row {row}"
+                assert_bound(mine.cpu(), theirs, op, bound_of(op, specs[position], device), counted[position], where)
                 assert tuple(parameters.sizes_hw[position + 1][row]) == tuple(theirs.shape[-2:]), f"{op}: size"
                 results[position].append((held, mine))
                 before = after
         for position, (beyond, total) in counted.items():
-            bound = bound_of(plan.ops[position], specs[position], "cpu")
+            bound = bound_of(plan.ops[position], specs[position], device)
             allowed = bound.share_beyond * total + (3 if bound.share_beyond else 0)  # three pixels of a small image
             assert beyond <= allowed, f"{plan.ops[position]}: {beyond} of {total} values beyond {bound}"
             assert_batch(plan, position, specs[position], results[position], parameters)
@@ -125,10 +131,9 @@ def check(transform: Any, image: np.ndarray, domain: str, rows: int = 4, epoch: 
 
 
 def assert_bound(
-    mine: torch.Tensor, theirs: torch.Tensor, op: Any, spec: ImageSpec, counted: list[int], where: str
+    mine: torch.Tensor, theirs: torch.Tensor, op: Any, bound: Bound, counted: list[int], where: str
 ) -> None:
     """One op's output against torchvision's; counts the values beyond the usual bound."""
-    bound = bound_of(op, spec, "cpu")
     assert mine.shape == theirs.shape, f"{op} {where}: {tuple(mine.shape)} is not {tuple(theirs.shape)}"
     assert mine.dtype == theirs.dtype, f"{op} {where}: {mine.dtype} is not {theirs.dtype}"
     difference = difference_255(mine, theirs)
