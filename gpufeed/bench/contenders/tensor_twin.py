@@ -19,6 +19,9 @@ _CONTAINERS = ("Compose", "RandomApply", "RandomChoice", "RandomOrder")
 _SCALES = "ToTensor"  # the one PIL-only step that also changes values: to float32 in [0, 1]
 _DROPPED = ("PILToTensor", "ToImage", "ToPureTensor")  # only change the container; a plain tensor stays one
 
+_PRESETS = "torchvision.transforms._presets"
+"""What the ``transforms()`` of weights give: they take tensors as they are."""
+
 
 def tensor_twin(transform: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """A v2 transform that does on a uint8 tensor ``(3, H, W)`` what ``transform`` does on a PIL image.
@@ -38,7 +41,7 @@ def tensor_twin(transform: Callable[[Any], Any]) -> Callable[[Any], Any]:
         return v2.ToDtype(torch.float32, scale=True)
     if kind in _DROPPED:
         return v2.Identity()
-    if isinstance(transform, v2.Transform):
+    if isinstance(transform, v2.Transform) or type(transform).__module__ == _PRESETS:
         return transform
     return _twin_of_v1(transform)
 
