@@ -11,21 +11,40 @@ from dataclasses import dataclass
 from typing import Literal
 
 from gpufeed.plan import (
+    AdjustSharpness,
+    Autocontrast,
     BranchOp,
     CenterCrop,
+    ChannelPermutation,
+    ColorJitter,
     Convert,
+    Elastic,
+    Equalize,
+    Erase,
+    EraseToNoise,
     FiveCrop,
     Flip,
+    GaussianBlur,
+    GaussianNoise,
+    Grayscale,
+    Invert,
+    Jpeg,
+    LinearTransformation,
     Op,
     Pad,
+    Posterize,
     RandomAreaCrop,
     RandomCrop,
-    Resize,
+    RandomGrayscale,
+    ResizeOp,
+    Solarize,
     TenCrop,
+    Warp,
+    ZoomOut,
 )
 from gpufeed.spec import Domain, ImageSpec
 
-__all__ = ["EXACT", "MEASURED_WITH", "TABLE", "Bound", "Device", "Row", "bound_of"]
+__all__ = ["DECODE_BOUNDS", "EXACT", "MEASURED_WITH", "TABLE", "Bound", "Device", "Row", "bound_of"]
 
 Device = Literal["cpu", "cuda"]
 
@@ -78,7 +97,7 @@ class Bound:
         if self.kind != "bounded":
             return "" if self.refused or self.measured else "expected"
         parts: list[str] = []
-        if self.largest_255 is None or self.usual_255 < self.largest_255:
+        if self.largest_255 is None or (self.share_beyond and self.usual_255 < self.largest_255):
             share = 100 * (1 - self.share_beyond)
             parts.append(f"{_in_255(self.usual_255)} for {share:.6g} % of values")
         if self.largest_255 is not None:
@@ -132,18 +151,18 @@ class Row:
 
 
 _TENSOR: tuple[Domain, ...] = ("uint8", "integer", "float")
-_MOVES = (RandomAreaCrop, RandomCrop, CenterCrop, FiveCrop, TenCrop, Pad, Flip, Convert)
+_MOVES = (RandomAreaCrop, RandomCrop, CenterCrop, FiveCrop, TenCrop, Pad, ZoomOut, Flip, Convert)
 
 _CPU_RESIZE = (
     Row(
-        (Resize,),
+        (ResizeOp,),
         Bound(2.0, 1.0, 0.001, "torch's uint8 kernel rounds its weights and its two passes otherwise than Pillow"),
         ("cpu",),
         ("pil",),
         ("bilinear",),
     ),
     Row(
-        (Resize,),
+        (ResizeOp,),
         Bound(
             16.0, 2.0, 0.0001, "as bilinear; overshoots are clipped between the passes by the one, after by the other"
         ),
@@ -154,7 +173,7 @@ _CPU_RESIZE = (
 )
 _CUDA_RESIZE = (
     Row(
-        (Resize,),
+        (ResizeOp,),
         Bound(
             19.0, 1.0, 0.01, "DALI repeats edge pixels where Pillow renormalises: the outermost pixel", measured=False
         ),
@@ -163,21 +182,21 @@ _CUDA_RESIZE = (
         ("bilinear",),
     ),
     Row(
-        (Resize,),
+        (ResizeOp,),
         Bound(None, 2.0, 0.01, "DALI's cubic kernel, in float", measured=False),
         ("cuda",),
         ("pil",),
         ("bicubic",),
     ),
     Row(
-        (Resize,),
+        (ResizeOp,),
         Bound(None, 2.0, 0.01, "DALI's lanczos kernel, in float", measured=False),
         ("cuda",),
         ("pil",),
         ("lanczos",),
     ),
     Row(
-        (Resize,),
+        (ResizeOp,),
         Bound(
             reason="DALI has neither a box nor a hamming filter; use device='cpu' or another interpolation",
             refused=True,
@@ -186,25 +205,141 @@ _CUDA_RESIZE = (
         ("pil",),
         ("box", "hamming"),
     ),
-    Row((Resize,), EXACT, ("cuda",), ("pil",), ("nearest", "nearest-exact")),
+    Row((ResizeOp,), EXACT, ("cuda",), ("pil",), ("nearest", "nearest-exact")),
     Row(
-        (Resize,),
+        (ResizeOp,),
         Bound(reason="torch resizes by lanczos on the CPU only; use device='cpu' or bicubic", refused=True),
         ("cuda",),
         _TENSOR,
         ("lanczos",),
     ),
     Row(
-        (Resize,),
+        (ResizeOp,),
         Bound(1.0, reason="torch resizes in float on CUDA", measured=False),
         ("cuda",),
         _TENSOR,
     ),
 )
 
+_NOISE = "noise is within 1e-5 of its definition; in integers its fraction is cut off, and it may wrap around"
+_FILTERS = (
+    Row(
+        (GaussianBlur,),
+        Bound(1.0, 0.0, 0.001, "two one-dimensional sums, rounded once, where torchvision has one in two dimensions"),
+        ("cpu",),
+        ("pil",),
+    ),
+    Row(
+        (GaussianNoise, EraseToNoise),
+        Bound(None, 0.003, 1e-4, _NOISE),
+        ("cpu",),
+    ),
+    Row(
+        (GaussianNoise, EraseToNoise),
+        Bound(None, 0.003, 1e-4, _NOISE, measured=False),
+        ("cuda",),
+    ),
+    Row(
+        (GaussianBlur,),
+        Bound(
+            1.0, reason="torch's convolutions on CUDA add up in another order, and may do so in TF32", measured=False
+        ),
+        ("cuda",),
+    ),
+    Row(
+        (Elastic,),
+        Bound(
+            None,
+            1.0,
+            0.001,
+            "the displacement is smoothed by a convolution as above; nearest pixels may then be the neighbours",
+            measured=False,
+        ),
+        ("cuda",),
+    ),
+    Row(
+        (LinearTransformation,),
+        Bound(None, 1.0, 0.001, "torch's product on CUDA adds up in another order", measured=False),
+        ("cuda",),
+    ),
+    Row((Erase,), Bound(0.0, reason="values are only copied", measured=False), ("cuda",)),
+    Row((Jpeg,), Bound(0.0, reason="it is done on the host", measured=False), ("cuda",)),
+)
+
+_WHOLE = Bound(0.0, reason="the same arithmetic on whole numbers", measured=False)
+_CUDA_COLOUR = (
+    Row((ChannelPermutation, Invert, Posterize, Solarize, Equalize), _WHOLE, ("cuda",), ("pil", "uint8", "integer")),
+    Row((Grayscale, RandomGrayscale), _WHOLE, ("cuda",), ("pil",)),
+    Row(
+        (Grayscale, RandomGrayscale),
+        Bound(1.0, reason="torch's kernels on CUDA may fuse a product and a sum before a value is cut", measured=False),
+        ("cuda",),
+        ("uint8", "integer"),
+    ),
+    Row(
+        (ColorJitter, AdjustSharpness, Autocontrast),
+        Bound(0.0, reason="the same steps, each product and each sum rounded by itself", measured=False),
+        ("cuda",),
+        ("pil",),
+    ),
+    Row(
+        (ColorJitter,),
+        Bound(None, 1.0, 0.001, "torch's kernels on CUDA may round otherwise before a value is cut", measured=False),
+        ("cuda",),
+        ("uint8", "integer"),
+    ),
+    Row(
+        (ColorJitter,),
+        Bound(None, 0.01, 0.001, "the hue of nearly grey pixels is a quotient of small differences", measured=False),
+        ("cuda",),
+        ("float",),
+    ),
+    Row(
+        (Equalize, Posterize, Solarize),
+        Bound(None, 255e-6, 0.001, "what is compared may be rounded otherwise on CUDA", measured=False),
+        ("cuda",),
+        ("float",),
+    ),
+    Row(
+        (Autocontrast,),
+        Bound(1.0, reason="torch's kernels on CUDA may round otherwise before a value is cut", measured=False),
+        ("cuda",),
+        ("uint8", "integer"),
+    ),
+    Row(
+        (AdjustSharpness,),
+        Bound(1.0, reason="torch's convolutions on CUDA may add up in TF32", measured=False),
+        ("cuda",),
+        _TENSOR,
+    ),
+)
+
+_WARPS = (
+    Row(
+        (Warp,),
+        Bound(0.0, reason="the same float64 operations, none of them fused", measured=False),
+        ("cuda",),
+        ("pil",),
+    ),
+    Row(
+        (Warp,),
+        Bound(
+            None,
+            1.0,
+            0.001,
+            "torchvision's grid on CUDA rounds otherwise; nearest pixels may then be the neighbours",
+            measured=False,
+        ),
+        ("cuda",),
+    ),
+)
+
 TABLE: tuple[Row, ...] = (
     *_CPU_RESIZE,
     *_CUDA_RESIZE,
+    *_FILTERS,
+    *_CUDA_COLOUR,
+    *_WARPS,
     Row(_MOVES, EXACT),
     Row((Op,), EXACT, ("cpu",)),
     Row(
@@ -214,6 +349,13 @@ TABLE: tuple[Row, ...] = (
     ),
 )
 """For an op the first row that holds counts."""
+
+
+DECODE_BOUNDS: Mapping[Device, Bound] = {
+    "cpu": EXACT,
+    "cuda": Bound(None, 3.0, 0.01, "the GPU's decoder has another inverse DCT than libjpeg-turbo", measured=False),
+}
+"""How equal decoded pixels are to Pillow's, by the device."""
 
 
 def bound_of(op: Op, spec: ImageSpec, device: Device) -> Bound:
@@ -239,6 +381,6 @@ def _worst_inside(op: BranchOp, spec: ImageSpec, device: Device) -> Bound:
     return worst
 
 
-def _badness(bound: Bound) -> tuple[bool, float, float, float]:
+def _badness(bound: Bound) -> tuple[bool, float, float, float, bool]:
     largest = 255.0 if bound.largest_255 is None else bound.largest_255
-    return bound.refused, bound.usual_255, largest, bound.share_beyond
+    return bound.refused, bound.usual_255, largest, bound.share_beyond, not bound.measured

@@ -14,13 +14,16 @@ from gpufeed.errors import ArgumentError, UnsupportedError
 from gpufeed.plan import (
     CenterCrop,
     Convert,
+    Erase,
+    EraseToNoise,
     Flip,
     Normalize,
     Op,
     Plan,
+    RandomApply,
     RandomAreaCrop,
     RandomCrop,
-    Resize,
+    ResizeOp,
     ToDtype,
     ToTensor,
 )
@@ -70,8 +73,8 @@ class Placement:
             ``decoded``.
         uniform: position of the first op whose input has the same size in every sample from there on; ``len(plan.ops)``
             if only the output is known to be uniform, ``None`` if not even that: from there the tail works on batches.
-        final: position of the op that makes the output's dtype, after which nothing but `Normalize`, `Flip` and
-            `Convert` follows: it writes straight into the batch. ``None`` where there is no such op.
+        final: position of the op that makes the output's dtype, after which only ops follow that work in place: it
+            writes straight into the batch. ``None`` where there is no such op.
     """
 
     plan: Plan
@@ -169,9 +172,16 @@ def _final_op(plan: Plan, specs: list[ImageSpec], first: int) -> int | None:
             known = specs[position].size_hw is not None and specs[position].size_hw == output.size_hw
             scales_uint8 = specs[position].dtype == "uint8" and output.dtype == "float32"
             return position if known and scales_uint8 else None
-        if not isinstance(op, (Normalize, Flip, Convert)):
+        if not _works_in_place(op):
             return None
     return None
+
+
+def _works_in_place(op: Op) -> bool:
+    """Whether the tail can do it in the batch itself: it keeps size and dtype, and needs no more than its own pixel."""
+    if isinstance(op, RandomApply):
+        return all(map(_works_in_place, op.ops))
+    return isinstance(op, (Normalize, Flip, Erase, EraseToNoise, Convert))
 
 
 def _leading_graph_ops(plan: Plan, specs: list[ImageSpec], decoded: int) -> int:
@@ -183,7 +193,7 @@ def _leading_graph_ops(plan: Plan, specs: list[ImageSpec], decoded: int) -> int:
 
 
 def _moves_or_resizes(op: Op, spec: ImageSpec) -> bool:
-    if isinstance(op, Resize):  # torchvision's tensor kernels are torch's own, which the tail calls
+    if isinstance(op, ResizeOp):  # torchvision's tensor kernels are torch's own, which the tail calls
         return spec.container == "pil" and op.interpolation in DALI_FILTERS
     return spec.dtype == "uint8" and isinstance(op, (*WINDOWS, Flip, Convert))
 
@@ -257,7 +267,7 @@ def _scaling_ops(placement: Placement) -> tuple[int, ...]:
     ops = placement.plan.ops
     if placement.device != "cuda" or placement.in_graph < len(ops) or not is_float_dtype(placement.plan.output.dtype):
         return ()
-    moving = [position for position, op in enumerate(ops) if isinstance(op, (*WINDOWS, Resize))]
+    moving = [position for position, op in enumerate(ops) if isinstance(op, (*WINDOWS, ResizeOp))]
     first = moving[-1] + 1 if moving else 0
     return tuple(n for n in range(first, len(ops)) if not (isinstance(op := ops[n], Flip) and op.axis == "vertical"))
 

@@ -15,19 +15,32 @@ PACKAGE = Path(gpufeed.__file__).parent
 # From the bottom up. An edge may go down any number of levels, or stay on one where that makes no cycle.
 LEVELS = (
     {"errors"},
-    {"options", "spec", "plan", "draws", "geometry", "noise", "parameters", "bounds", "cpus", "threads"},
+    {
+        "options",
+        "result_files",
+        "spec",
+        "plan",
+        "draws",
+        "geometry",
+        "matrices",
+        "noise",
+        "parameters",
+        "bounds",
+        "cpus",
+        "threads",
+    },
     {"placement", "sampling", "devices"},
     {"graph", "tail", "tensors", "translation", "sources", "reference"},
     {"recovery", "feed"},
     {"stages", "device_stages", "pipelines"},
     {"iteration"},
     {"loader"},
-    {"bench"},
+    {"bench", "inspect"},
     {"cli"},
     {"__main__"},
 )
 RANK = {unit: rank for rank, units in enumerate(LEVELS) for unit in units}
-BARE = {"errors", "options", "spec", "plan", "draws", "geometry", "noise", "parameters", "bounds", "cpus"}
+BARE = LEVELS[0] | LEVELS[1] - {"threads"}
 """Units that need the standard library and NumPy only."""
 
 

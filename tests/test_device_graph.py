@@ -16,7 +16,18 @@ from gpufeed.graph.windows import compose_windows
 from gpufeed.options import Decode
 from gpufeed.parameters import draw_parameters
 from gpufeed.placement import place
-from gpufeed.plan import CenterCrop, Convert, Flip, Plan, Resize, ToDtype, ToTensor
+from gpufeed.plan import (
+    CenterCrop,
+    Convert,
+    Flip,
+    Plan,
+    RandomResize,
+    RandomShortestSize,
+    Resize,
+    ScaleJitter,
+    ToDtype,
+    ToTensor,
+)
 
 ALL = {
     "train": plans.TRAIN,
@@ -32,6 +43,8 @@ ALL = {
     ),
     "lanczos": Plan((Resize((9, 8), interpolation="lanczos"), Convert("tv_image"), ToDtype("float32", True))),
     "whole": Plan((Convert("tensor"),)),
+    "drawn size": Plan((RandomResize(30, 40), CenterCrop((28, 28)), ToTensor())),
+    "jittered size": Plan((ScaleJitter((40, 30), (0.5, 1.5)), RandomShortestSize((9, 10), 20), Resize((9, 8)))),
 }
 
 
@@ -63,6 +76,7 @@ def test_the_training_graph_is_four_kernels() -> None:
         "Slice/gpu",
         "CropMirrorNormalize/gpu",
     ]
+    assert operators(pipe_of(ALL["drawn size"])) == operators(pipe_of(plans.EVAL))
     assert operators(pipe_of(plans.TRAIN, Decode("cpu")))[0] == "decoders__ImageSlice/cpu"
     assert operators(pipe_of(ALL["bytes"])) == ["decoders__ImageSlice/mixed", "Slice/gpu", "Transpose/gpu"]
 

@@ -271,8 +271,8 @@ def test_samples_that_were_refused() -> None:
 
 
 def test_transforms_that_are_refused() -> None:
-    with pytest.raises(TranslationError, match="ColorJitter"):
-        reference.run(v2.ColorJitter(0.5), pil(), by_hand(), 0)
+    with pytest.raises(TranslationError, match="Lambda"):
+        reference.run(v2.Lambda(str), pil(), by_hand(), 0)
 
 
 def test_images_that_are_none() -> None:
@@ -315,10 +315,6 @@ def test_it_never_calls_our_pixel_code() -> None:
         for name in ([node.module] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names])
     }
     ours = {".".join(name.split(".")[:2]) for name in imported if name and name.startswith("gpufeed.")}
-    assert ours - {"gpufeed.reference"} == {
-        "gpufeed.errors",
-        "gpufeed.parameters",
-        "gpufeed.plan",
-        "gpufeed.spec",
-        "gpufeed.translation",
-    }
+    # `noise` is the definition in NumPy of what is drawn per pixel, `tensors` only hands over memory
+    allowed = {"errors", "noise", "parameters", "plan", "reference", "spec", "tensors", "translation"}
+    assert ours <= {f"gpufeed.{name}" for name in allowed}

@@ -14,7 +14,7 @@ from gpufeed.graph.windows import Region
 from gpufeed.options import Decode
 from gpufeed.parameters import BatchParameters
 from gpufeed.placement import WINDOWS, Placement
-from gpufeed.plan import CenterCrop, Flip, Normalize, Op, Resize, ToDtype, ToTensor
+from gpufeed.plan import CenterCrop, Flip, Normalize, Op, ResizeOp, ToDtype, ToTensor
 from gpufeed.spec import is_float_dtype
 
 __all__ = ["DeviceGraph", "device_pipeline", "graph_inputs"]
@@ -86,7 +86,7 @@ def graph_inputs(placement: Placement, region: Region, parameters: BatchParamete
         op, value = placement.plan.ops[position], parameters.values[position]
         if isinstance(op, WINDOWS):
             feeds |= window_inputs(cast("NDArray[np.int64]", value), f"_{position}")
-        elif isinstance(op, Resize):
+        elif isinstance(op, ResizeOp):
             feeds[f"size_{position}"] = np.ascontiguousarray(value, dtype=np.float32)
         elif isinstance(op, Flip) and position not in mirrors:
             feeds[f"flip_{position}"] = np.ascontiguousarray(value, dtype=np.int32)
@@ -111,7 +111,7 @@ def _mirrors(placement: Placement) -> list[int]:
     if not _scales(placement):
         return []
     ops = placement.plan.ops
-    moving = [position for position, op in enumerate(ops) if isinstance(op, (*WINDOWS, Resize))]
+    moving = [position for position, op in enumerate(ops) if isinstance(op, (*WINDOWS, ResizeOp))]
     first = moving[-1] + 1 if moving else 0
     return [n for n in range(first, len(ops)) if isinstance(op := ops[n], Flip) and op.axis == "horizontal"]
 
@@ -146,7 +146,7 @@ def _device_graph(placement: Placement, apply_exif: bool, decode: Decode) -> Any
         op = ops[position]
         if isinstance(op, WINDOWS):
             images = _window(images, str(position))
-        elif isinstance(op, Resize):
+        elif isinstance(op, ResizeOp):
             size = fn.external_source(name=f"size_{position}", ndim=1, dtype=types.FLOAT)
             images = fn.resize(
                 images, size=size, antialias=True, interp_type=_FILTERS[op.interpolation], dtype=types.UINT8

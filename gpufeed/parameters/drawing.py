@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpufeed.draws import DRAWS_PER_OP, Draws
-from gpufeed.parameters import colour, resizing, windows
+from gpufeed.parameters import colour, erasing, filters, resizing, warps, windows
 from gpufeed.parameters.batch import BatchParameters, Branches, Drawn, OpParameters, merged
 from gpufeed.parameters.op_draws import OpDraws
 from gpufeed.plan import BranchOp, Op, Plan, RandomApply, RandomChoice, RandomOrder, each_op
@@ -24,6 +24,9 @@ DRAWERS: Mapping[type[Op], Callable[[Any, ImageSpec, _Sizes, OpDraws], Drawn]] =
     **windows.DRAWERS,
     **resizing.DRAWERS,
     **colour.DRAWERS,
+    **erasing.DRAWERS,
+    **filters.DRAWERS,
+    **warps.DRAWERS,
 }
 """Op, its input, the (B, 2) sizes of the images and the op's draws to its parameters. An op that isn't here needs none
 and keeps the size."""

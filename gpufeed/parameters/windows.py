@@ -11,7 +11,18 @@ from numpy.typing import NDArray
 from gpufeed import geometry
 from gpufeed.parameters.batch import Drawn
 from gpufeed.parameters.op_draws import OpDraws
-from gpufeed.plan import MIRROR_LIMITS, CenterCrop, FiveCrop, Flip, Op, Pad, RandomAreaCrop, RandomCrop, TenCrop
+from gpufeed.plan import (
+    MIRROR_LIMITS,
+    CenterCrop,
+    FiveCrop,
+    Flip,
+    Op,
+    Pad,
+    RandomAreaCrop,
+    RandomCrop,
+    TenCrop,
+    ZoomOut,
+)
 from gpufeed.spec import ImageSpec
 
 __all__ = ["DRAWERS"]
@@ -80,6 +91,13 @@ def _mirrors_too_far(op: Pad, spec: ImageSpec, sizes: _Sizes, pads: NDArray[np.i
     return (height > most[:, 0]) | (width > most[:, 1])
 
 
+def _zoom_out(op: ZoomOut, spec: ImageSpec, sizes: _Sizes, draws: OpDraws) -> Drawn:
+    """(B, 4) int64 paddings: left, top, right, bottom."""
+    del spec
+    pads = geometry.zoom_out_paddings(sizes, op.side_range, draws.units(0, 3))
+    return Drawn(pads, sizes + np.stack([pads[:, 1] + pads[:, 3], pads[:, 0] + pads[:, 2]], axis=1))
+
+
 def _flip(op: Flip, spec: ImageSpec, sizes: _Sizes, draws: OpDraws) -> Drawn:
     """(B,) bool: whether it is done."""
     del spec
@@ -93,5 +111,6 @@ DRAWERS: Mapping[type[Op], Callable[[Any, ImageSpec, _Sizes, OpDraws], Drawn]] =
     FiveCrop: _several_crops,
     TenCrop: _several_crops,
     Pad: _pad,
+    ZoomOut: _zoom_out,
     Flip: _flip,
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -19,6 +20,7 @@ __all__ = [
     "RandomAreaCrop",
     "RandomCrop",
     "TenCrop",
+    "ZoomOut",
 ]
 
 PadMode = Literal["constant", "edge", "reflect", "symmetric"]
@@ -126,6 +128,34 @@ class Pad(Op):
                     f"and {most_w} at the left and right, got {(left, top, right, bottom)} (left, top, right, bottom)"
                 )
         return spec.with_size((height, width))
+
+
+@dataclass(frozen=True, slots=True)
+class ZoomOut(Op):
+    """Put the image at a random place of a larger canvas.
+
+    Attributes:
+        side_range: lowest and highest ratio of the canvas's sides to the image's; one below 1 crops.
+        fill: the canvas's value.
+    """
+
+    side_range: tuple[float, float] = (1.0, 4.0)
+    fill: Fill = (0.0,)
+
+    def __post_init__(self) -> None:
+        if not all(0.0 < ratio < math.inf for ratio in self.side_range):
+            raise ValueError(f"side_range must be positive and finite, got {self.side_range}")
+
+    def out_spec(self, spec: ImageSpec) -> ImageSpec:
+        if len(self.fill) not in (1, spec.channels):
+            raise UnsupportedError(
+                f"fill must have 1 value or one for each of the {spec.channels} channels, got {len(self.fill)}"
+            )
+        return spec.with_size(None)
+
+    @property
+    def is_random(self) -> bool:
+        return True
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ import torch
 from gpufeed.errors import ArgumentError
 from gpufeed.parameters import BatchParameters, Branches
 from gpufeed.plan import BranchOp, Op, Pad, Plan
-from gpufeed.reference import colour, conversion, resizing, windows
+from gpufeed.reference import colour, conversion, erasing, filters, resizing, warps, windows
 from gpufeed.reference.image import Function, Image, Leaf, spec_of
 from gpufeed.reference.values import LeafValues, row_of
 from gpufeed.translation import Step, translate
@@ -21,6 +21,9 @@ LEAVES: Mapping[type[object], Leaf] = {
     **windows.LEAVES,
     **resizing.LEAVES,
     **colour.LEAVES,
+    **erasing.LEAVES,
+    **filters.LEAVES,
+    **warps.LEAVES,
     **conversion.LEAVES,
 }
 """The classes that draw. Objects of the others are called as they are."""
@@ -29,6 +32,9 @@ FUNCTIONS: Mapping[type[Op], Function] = {
     **windows.FUNCTIONS,
     **resizing.FUNCTIONS,
     **colour.FUNCTIONS,
+    **erasing.FUNCTIONS,
+    **filters.FUNCTIONS,
+    **warps.FUNCTIONS,
     **conversion.FUNCTIONS,
 }
 """torchvision's function of each op but those that hold others."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torchvision import transforms as v1
 from torchvision.transforms import v2
 
-from gpufeed.plan import CenterCrop, FiveCrop, Flip, Op, Pad, RandomAreaCrop, RandomCrop, TenCrop
+from gpufeed.plan import CenterCrop, FiveCrop, Flip, Op, Pad, RandomAreaCrop, RandomCrop, TenCrop, ZoomOut
 from gpufeed.reference.image import F1, F2, Function, Leaf, ints
 from gpufeed.reference.values import LeafValues
 
@@ -51,6 +51,12 @@ def _crop_v2(transform: Any, values: LeafValues, image: Any) -> Any:
     return transform.transform(image, {**params, "top": top, "left": left})
 
 
+def _zoom_out(transform: Any, values: LeafValues, image: Any) -> Any:
+    if not values.has(ZoomOut):
+        return image
+    return transform.transform(image, {"padding": ints(values.of(ZoomOut))})
+
+
 def _is_flipped(values: LeafValues) -> bool:
     return values.has(Flip) and bool(values.of(Flip))
 
@@ -74,6 +80,7 @@ LEAVES: Mapping[type[object], Leaf] = {
     v2.RandomResizedCrop: _area_crop_v2,
     v1.RandomCrop: _crop_v1,
     v2.RandomCrop: _crop_v2,
+    v2.RandomZoomOut: _zoom_out,
     v1.RandomHorizontalFlip: _hflip_v1,
     v2.RandomHorizontalFlip: _flip_v2,
     v1.RandomVerticalFlip: _vflip_v1,
@@ -96,6 +103,10 @@ def _pad(op: Pad, image: Any, pads: NDArray[np.int64]) -> Any:
     return F2.pad(image, ints(pads), fill=fill, padding_mode=op.mode)
 
 
+def _canvas(op: ZoomOut, image: Any, pads: NDArray[np.int64]) -> Any:
+    return _pad(Pad(fill=op.fill), image, pads)
+
+
 def _flip(op: Flip, image: Any, applied: np.bool_) -> Any:
     flip = F2.horizontal_flip if op.axis == "horizontal" else F2.vertical_flip
     return flip(image) if bool(applied) else image
@@ -116,6 +127,7 @@ FUNCTIONS: Mapping[type[Op], Function] = {
     RandomCrop: _crop,
     CenterCrop: _center_crop,
     Pad: _pad,
+    ZoomOut: _canvas,
     Flip: _flip,
     FiveCrop: _five_crop,
     TenCrop: _ten_crop,

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torchvision.transforms.v2 import functional as functional_v2
 
-from gpufeed.plan import CenterCrop, FiveCrop, Flip, Op, Pad, RandomAreaCrop, RandomCrop, TenCrop
+from gpufeed.plan import CenterCrop, FiveCrop, Flip, Op, Pad, RandomAreaCrop, RandomCrop, TenCrop, ZoomOut
 from gpufeed.spec import ImageSpec
 from gpufeed.tail.kernel import Kernel
 from gpufeed.tensors import from_numpy
@@ -103,6 +103,10 @@ def _pad_equally(images: torch.Tensor, op: Pad, spec: ImageSpec, pads: NDArray[n
     return pad(images, op, spec, pads[0])
 
 
+def _zoom_out(images: torch.Tensor, op: ZoomOut, spec: ImageSpec, pads: NDArray[np.int64]) -> torch.Tensor:
+    return _pad_equally(images, Pad(fill=op.fill), spec, pads)
+
+
 def _flip(images: torch.Tensor, op: Flip, spec: ImageSpec, applied: NDArray[np.bool_]) -> torch.Tensor:
     del spec
     if not applied.any():
@@ -135,6 +139,7 @@ KERNELS: Mapping[type[Op], Kernel] = {
     RandomCrop: _crop_each,
     CenterCrop: _crop_each,
     Pad: _pad_equally,
+    ZoomOut: _zoom_out,
     Flip: _flip,
     FiveCrop: _five_crops,
     TenCrop: _ten_crops,

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from gpufeed.parameters import BatchParameters, Branches, OpParameters, rows_of
 from gpufeed.placement import Placement
-from gpufeed.plan import BranchOp, Flip, Normalize, Op, Resize, ToDtype, ToTensor
+from gpufeed.plan import BranchOp, Erase, EraseToNoise, Flip, Normalize, Op, RandomApply, ResizeOp, ToDtype, ToTensor
 from gpufeed.spec import ImageSpec
-from gpufeed.tail import colour, conversion, geometry, resize
+from gpufeed.tail import colour, conversion, erasing, filters, geometry, resize, warps
 from gpufeed.tail.branches import run_branches
 from gpufeed.tail.kernel import Kernel
 
@@ -95,13 +95,13 @@ class Tail:
         chunk = torch.empty((len(images) * each, *size_hw, spec.channels), dtype=dtype, device=images[0].device)
         chunk = chunk.permute(0, 3, 1, 2)
         last = uniform - 1
-        resizes = last >= placement.in_graph and isinstance(placement.plan.ops[last], Resize) and each == 1
+        resizes = last >= placement.in_graph and isinstance(placement.plan.ops[last], ResizeOp) and each == 1
         for number, image in enumerate(images):
             row = first_row + number
             if resizes:
                 before = self._one(image[None], parameters, row, last)
                 placed = placement.placed[last]
-                resize.resize_into(chunk[number : number + 1], before, cast("Resize", placed.op), placed.input)
+                resize.resize_into(chunk[number : number + 1], before, cast("ResizeOp", placed.op), placed.input)
             else:
                 place = chunk[number * each : (number + 1) * each]
                 place.copy_(self._one(image[None], parameters, row, uniform))
@@ -112,6 +112,9 @@ KERNELS: Mapping[type[Op], Kernel] = {
     **geometry.KERNELS,
     **resize.KERNELS,
     **colour.KERNELS,
+    **erasing.KERNELS,
+    **filters.KERNELS,
+    **warps.KERNELS,
     **conversion.KERNELS,
 }
 """The function of each op but those that hold others."""
@@ -137,7 +140,17 @@ def run_op(images: torch.Tensor, op: Op, spec: ImageSpec, value: OpParameters) -
 
 def _apply_in_place(images: torch.Tensor, op: Op, value: OpParameters) -> None:
     """The ops that may follow the final conversion, in the batch itself."""
-    if isinstance(op, Normalize):
-        conversion.normalize_(images, op)
-    elif isinstance(op, Flip):
-        geometry.flip_(images, op, cast("NDArray[np.bool_]", value))
+    match op:
+        case Normalize():
+            conversion.normalize_(images, op)
+        case Flip():
+            geometry.flip_(images, op, cast("NDArray[np.bool_]", value))
+        case Erase() | EraseToNoise():
+            erasing.erase_(images, op, cast("NDArray[np.int64]", value))
+        case RandomApply():
+            drawn = cast("Branches", value)
+            for row in np.flatnonzero(drawn.order[:, 0] == 0):
+                for inner, own in zip(op.ops, drawn.values[0], strict=True):
+                    _apply_in_place(images[row : row + 1], inner, rows_of(own, slice(row, row + 1)))
+        case _:  # Convert changes nothing in memory
+            pass

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from torchvision.transforms import InterpolationMode
 
-from gpufeed.plan import Op, Resize
+from gpufeed.plan import Op, RandomResize, RandomShortestSize, Resize, ResizeOp, ScaleJitter
 from gpufeed.spec import ImageSpec
 from gpufeed.tail.kernel import Kernel, functional
 from gpufeed.tensors import from_numpy
@@ -31,7 +31,7 @@ _OUT_KERNELS: dict[str, Any] = {
 }
 
 
-def resize(image: torch.Tensor, op: Resize, spec: ImageSpec, size_hw: tuple[int, int]) -> torch.Tensor:
+def resize(image: torch.Tensor, op: ResizeOp, spec: ImageSpec, size_hw: tuple[int, int]) -> torch.Tensor:
     """Resample a batch of one size.
 
     Args:
@@ -51,7 +51,7 @@ def resize(image: torch.Tensor, op: Resize, spec: ImageSpec, size_hw: tuple[int,
     return functional(op.api).resize(image, list(size_hw), interpolation=mode, antialias=op.antialias)
 
 
-def _resize_pil(image: torch.Tensor, op: Resize, size_hw: tuple[int, int]) -> torch.Tensor:
+def _resize_pil(image: torch.Tensor, op: ResizeOp, size_hw: tuple[int, int]) -> torch.Tensor:
     if op.interpolation in ("nearest", "nearest-exact"):
         return _nearest_pil(image, size_hw)
     if op.interpolation in _PILLOW_FILTERS:
@@ -62,11 +62,11 @@ def _resize_pil(image: torch.Tensor, op: Resize, size_hw: tuple[int, int]) -> to
     return resized.round_().clamp_(0, 255).to(torch.uint8)
 
 
-def resize_into(out: torch.Tensor, image: torch.Tensor, op: Resize, spec: ImageSpec) -> None:
+def resize_into(out: torch.Tensor, image: torch.Tensor, op: ResizeOp, spec: ImageSpec) -> None:
     """Resample one image straight into its place.
 
     Args:
-        out: (1, C, h, w), written; for the quick way channels last in memory, as ``image``.
+        out: (1, C, h, w), written; channels last in memory.
         image: (1, C, H, W).
         op: what is asked for.
         spec: the input's.
@@ -75,6 +75,7 @@ def resize_into(out: torch.Tensor, image: torch.Tensor, op: Resize, spec: ImageS
     kernel = _OUT_KERNELS.get(op.interpolation)
     quick = spec.container == "pil" and image.device.type == "cpu"
     if quick and kernel is not None and (image.shape[-2], image.shape[-1]) != size_hw:
+        image = image.contiguous(memory_format=torch.channels_last)  # the kernel fails where only one of them is
         kernel.out(image, size_hw, False, None, None, out=out)
     else:
         out.copy_(resize(image, op, spec, size_hw))
@@ -105,11 +106,14 @@ def _through_pillow(image: torch.Tensor, resample: Image.Resampling, size_hw: tu
     return out.permute(0, 3, 1, 2)
 
 
-def _resize(images: torch.Tensor, op: Resize, spec: ImageSpec, sizes_hw: NDArray[np.int64]) -> torch.Tensor:
+def _resize(images: torch.Tensor, op: ResizeOp, spec: ImageSpec, sizes_hw: NDArray[np.int64]) -> torch.Tensor:
     height, width = sizes_hw[0].tolist()
     return resize(images, op, spec, (height, width))
 
 
 KERNELS: Mapping[type[Op], Kernel] = {
     Resize: _resize,
+    RandomResize: _resize,
+    ScaleJitter: _resize,
+    RandomShortestSize: _resize,
 }

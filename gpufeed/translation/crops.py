@@ -1,19 +1,17 @@
-"""``CenterCrop``, ``RandomCrop``, ``RandomResizedCrop`` and ``Pad``."""
+"""``CenterCrop``, ``RandomCrop``, ``RandomResizedCrop``, ``Pad`` and ``RandomZoomOut``."""
 
 from __future__ import annotations
 
 import math
 from numbers import Real
 
-import torch
 from torchvision import transforms as v1
 from torchvision.transforms import v2
 
-from gpufeed.errors import UnsupportedError
-from gpufeed.plan import Api, CenterCrop, FiveCrop, Op, Pad, RandomAreaCrop, RandomCrop, TenCrop
+from gpufeed.plan import Api, CenterCrop, FiveCrop, Op, Pad, RandomApply, RandomAreaCrop, RandomCrop, TenCrop, ZoomOut
 from gpufeed.spec import ImageSpec
 from gpufeed.translation import values
-from gpufeed.translation.resizing import resize_op
+from gpufeed.translation.resizing import lengths, resize_op
 from gpufeed.translation.rule import Attributes, Rule, plain_tensor
 
 __all__ = ["RULES"]
@@ -35,22 +33,10 @@ def _random_resized_crop(attributes: Attributes, spec: ImageSpec, api: Api) -> t
     ratio = values.float_pair("ratio", attributes["ratio"])
     area_crop = RandomAreaCrop(scale, ratio)  # refuses ratios that have no logarithm
     if api == "v2":
-        _check_log_ratio(attributes["_log_ratio"], ratio)
+        values.check_log_ratio("RandomResizedCrop", attributes["_log_ratio"], ratio)
     # A plain tensor already before it is resized: torchvision's crop is a slice.
     crop = plain_tensor((area_crop,), spec, api)
     return (*crop, resize_op(attributes, None, spec, api))
-
-
-def _check_log_ratio(log_ratio: object, ratio: tuple[float, float]) -> None:
-    """v2 draws from the logarithms that it took at construction, and falls back to ``ratio`` itself."""
-    expected = torch.tensor(ratio, dtype=torch.float64).log()
-    if not isinstance(log_ratio, torch.Tensor) or log_ratio.shape != expected.shape:
-        raise UnsupportedError(f"_log_ratio must be the two logarithms of ratio, got {log_ratio!r}")
-    if not torch.allclose(log_ratio.to(torch.float64), expected, rtol=1e-6, atol=1e-6):  # it is float32
-        raise UnsupportedError(
-            f"ratio was set to {ratio} after construction, and torchvision would go on drawing from the old one; "
-            "make a new RandomResizedCrop with this ratio"
-        )
 
 
 def _random_crop_v1(attributes: Attributes, spec: ImageSpec, api: Api) -> tuple[Op, ...]:
@@ -112,6 +98,16 @@ def _pad(attributes: Attributes, fill: object, spec: ImageSpec, api: Api) -> tup
     return plain_tensor(_without_idle((pad,)), spec, api)
 
 
+def _zoom_out(attributes: Attributes, spec: ImageSpec, api: Api) -> tuple[Op, ...]:
+    p = values.probability(attributes["p"])
+    if p == 0.0:
+        return ()
+    fill = values.fill(values.fill_for(attributes["_fill"], spec), "constant", spec, api)
+    first, last = map(float, lengths("side_range", attributes["side_range"], (2,)))
+    op = ZoomOut((first, last), fill)
+    return (op,) if p == 1.0 else (RandomApply((op,), p),)
+
+
 def _five_crop(attributes: Attributes, spec: ImageSpec, api: Api) -> tuple[Op, ...]:
     return plain_tensor((FiveCrop(_two_sides(attributes["size"])),), spec, api)
 
@@ -124,6 +120,7 @@ def _ten_crop(attributes: Attributes, spec: ImageSpec, api: Api) -> tuple[Op, ..
 _AREA_CROP_READS = frozenset({"size", "scale", "ratio", "interpolation", "antialias"})
 _CROP_READS = frozenset({"size", "padding", "pad_if_needed", "padding_mode"})
 _PAD_READS = frozenset({"padding", "padding_mode"})
+_ZOOM_READS = frozenset({"p", "side_range", "_fill"})
 _V2_FILL = {"fill": "v2 pads with _fill, which it made of fill at construction"}
 
 RULES = (
@@ -138,5 +135,6 @@ RULES = (
     Rule(v1.RandomCrop, "v1", _random_crop_v1, _CROP_READS | {"fill"}),
     Rule(v2.RandomCrop, "v2", _random_crop_v2, _CROP_READS | {"_fill"}, _V2_FILL),
     Rule(v1.Pad, "v1", _pad_v1, _PAD_READS | {"fill"}),
+    Rule(v2.RandomZoomOut, "v2", _zoom_out, _ZOOM_READS, _V2_FILL),
     Rule(v2.Pad, "v2", _pad_v2, _PAD_READS | {"_fill"}, _V2_FILL),
 )

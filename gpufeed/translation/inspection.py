@@ -80,7 +80,10 @@ def is_instance_to_call(transform: object) -> bool:
 
 
 def short_repr(transform: object) -> str:
-    """``repr`` in one line; the class where an edited attribute makes torchvision's own ``__repr__`` fail."""
+    """``repr`` in one line; the class where an edited attribute makes torchvision's own ``__repr__`` fail, or where
+    it would print a matrix of millions of numbers."""
+    if hasattr(transform, "transformation_matrix"):
+        return f"{type(transform).__qualname__}(...)"
     try:
         text = repr(transform)
     except (AttributeError, TypeError, ValueError):

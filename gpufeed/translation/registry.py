@@ -11,7 +11,7 @@ from torchvision import transforms as v1
 from gpufeed.errors import UnsupportedError
 from gpufeed.plan import Op
 from gpufeed.spec import ImageSpec
-from gpufeed.translation import colour, conversion, crops, flips, meta, presets, resizing
+from gpufeed.translation import colour, conversion, crops, erasing, filters, flips, meta, presets, resizing, warps
 from gpufeed.translation.branches import BRANCHING
 from gpufeed.translation.compose import CONTAINERS
 from gpufeed.translation.inspection import check_attributes, class_name, is_function, is_instance_to_call, object_name
@@ -24,7 +24,16 @@ RULES: Mapping[type[object], Rule] = MappingProxyType(
     {
         rule.transform_class: rule
         for rule in itertools.chain(
-            resizing.RULES, crops.RULES, flips.RULES, colour.RULES, conversion.RULES, presets.RULES, meta.RULES
+            resizing.RULES,
+            crops.RULES,
+            flips.RULES,
+            colour.RULES,
+            erasing.RULES,
+            filters.RULES,
+            warps.RULES,
+            conversion.RULES,
+            presets.RULES,
+            meta.RULES,
         )
     }
 )

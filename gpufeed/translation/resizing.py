@@ -1,20 +1,22 @@
-"""``Resize``, and the resampling half of ``RandomResizedCrop``."""
+"""``Resize``, the classes that draw its size, and the resampling half of ``RandomResizedCrop``."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from typing import cast
+from numbers import Integral, Real
+from typing import Any, cast
 
 from torchvision import transforms as v1
 from torchvision.transforms import v2
 
 from gpufeed.errors import UnsupportedError
-from gpufeed.plan import Api, Op, Resize
+from gpufeed.plan import Api, Interpolation, Op, RandomResize, RandomShortestSize, Resize, ScaleJitter
 from gpufeed.spec import ImageSpec
 from gpufeed.translation import values
 from gpufeed.translation.rule import Attributes, Rule, kernel_api, refuse_chance_container
 
-__all__ = ["RULES", "resize_op"]
+__all__ = ["RULES", "lengths", "resize_op"]
 
 _ANTIALIASED = ("bilinear", "bicubic", "lanczos")
 """The interpolations whose tensor kernels have an antialiased form; for others torchvision ignores ``antialias``."""
@@ -22,18 +24,17 @@ _ANTIALIASED = ("bilinear", "bicubic", "lanczos")
 
 def resize_op(attributes: Attributes, max_size: object, spec: ImageSpec, api: Api) -> Resize:
     """The op of torchvision's ``resize`` with a transform's ``size``, ``interpolation`` and ``antialias``."""
+    return Resize(_size(attributes["size"], max_size, api), _max_size(max_size), *_resampling(attributes, spec, api))
+
+
+def _resampling(attributes: Attributes, spec: ImageSpec, api: Api) -> tuple[Interpolation, bool, Api]:
+    """How an op resamples: its interpolation, antialias and api."""
     interpolation = values.interpolation(attributes["interpolation"], spec, api)
     antialias = attributes["antialias"]
     if antialias is not None and not isinstance(antialias, bool):
         raise UnsupportedError(f"antialias must be True, False or None, got {antialias!r}")
     ignored = spec.container == "pil" or interpolation not in _ANTIALIASED
-    return Resize(
-        size=_size(attributes["size"], max_size, api),
-        max_size=_max_size(max_size),
-        interpolation=interpolation,
-        antialias=ignored or antialias is True,
-        api=kernel_api(spec, api),
-    )
+    return interpolation, ignored or antialias is True, kernel_api(spec, api)
 
 
 def _size(size: object, max_size: object, api: Api) -> tuple[int, ...] | None:
@@ -67,9 +68,40 @@ def _resize(attributes: Attributes, spec: ImageSpec, api: Api) -> tuple[Op, ...]
     return (op,)
 
 
+def _random_resize(attributes: Attributes, spec: ImageSpec, api: Api) -> tuple[Op, ...]:
+    low, high = values.whole_numbers("min_size and max_size", (attributes["min_size"], attributes["max_size"]), (2,))
+    return (RandomResize(low, high, *_resampling(attributes, spec, api)),)
+
+
+def _scale_jitter(attributes: Attributes, spec: ImageSpec, api: Api) -> tuple[Op, ...]:
+    first, second = lengths("target_size", attributes["target_size"], (2,))
+    low, high = lengths("scale_range", attributes["scale_range"], (2,))
+    return (ScaleJitter((first, second), (low, high), *_resampling(attributes, spec, api)),)
+
+
+def _random_shortest_size(attributes: Attributes, spec: ImageSpec, api: Api) -> tuple[Op, ...]:
+    min_sizes, max_size = lengths("min_size", attributes["min_size"], ()), attributes["max_size"]
+    longest = None if max_size is None else lengths("max_size", (max_size,), (1,))[0]
+    return (RandomShortestSize(min_sizes, longest, *_resampling(attributes, spec, api)),)
+
+
+def lengths(name: str, value: object, counts: tuple[int, ...]) -> tuple[float, ...]:
+    """Positive numbers, as many as one of ``counts``, or any number of them: whole ones as int."""
+    items = cast("Sequence[Any]", value) if isinstance(value, Sequence) and not isinstance(value, str) else ()
+    fits = len(items) in counts if counts else len(items) > 0
+    if not fits or not all(isinstance(item, Real) and 0.0 < float(item) < math.inf for item in items):
+        wanted = f"{' or '.join(map(str, counts))} " if counts else ""
+        raise UnsupportedError(f"{name} must be {wanted}positive numbers, got {value!r}")
+    return tuple(int(item) if isinstance(item, Integral) else float(item) for item in items)
+
+
 _READS = frozenset({"size", "interpolation", "max_size", "antialias"})
+_RESAMPLING = frozenset({"interpolation", "antialias"})
 
 RULES = (
     Rule(v1.Resize, "v1", _resize, _READS),
     Rule(v2.Resize, "v2", _resize, _READS),
+    Rule(v2.RandomResize, "v2", _random_resize, _RESAMPLING | {"min_size", "max_size"}),
+    Rule(v2.ScaleJitter, "v2", _scale_jitter, _RESAMPLING | {"target_size", "scale_range"}),
+    Rule(v2.RandomShortestSize, "v2", _random_shortest_size, _RESAMPLING | {"min_size", "max_size"}),
 )

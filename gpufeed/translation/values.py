@@ -24,6 +24,8 @@ from gpufeed.plan import Api, Fill, Interpolation, PadMode
 from gpufeed.spec import Container, ImageSpec
 
 __all__ = [
+    "blank",
+    "check_log_ratio",
     "container_class",
     "dtype_name",
     "fill",
@@ -76,6 +78,18 @@ def float_pair(name: str, value: object) -> tuple[float, float]:
             f"{name} must be (lowest, highest), and torchvision can't draw from {value!r}; swap the two"
         )
     return low, high
+
+
+def check_log_ratio(class_name: str, log_ratio: object, ratio: tuple[float, float]) -> None:
+    """Refuse a v2 transform whose ``ratio`` was edited: it draws from the logarithms that it took at construction."""
+    expected = torch.tensor(ratio, dtype=torch.float64).log()
+    if not isinstance(log_ratio, torch.Tensor) or log_ratio.shape != expected.shape:
+        raise UnsupportedError(f"_log_ratio must be the two logarithms of ratio, got {log_ratio!r}")
+    if not torch.allclose(log_ratio.to(torch.float64), expected, rtol=1e-6, atol=1e-6):  # it is float32
+        raise UnsupportedError(
+            f"ratio was set to {ratio} after construction, and torchvision would go on drawing from the old one; "
+            f"make a new {class_name} with this ratio"
+        )
 
 
 def probability(value: object) -> float:
@@ -168,7 +182,7 @@ def fill(value: object, mode: PadMode, spec: ImageSpec, api: Api) -> Fill:
     """
     pad = cast(Any, functional_v1.pad if api == "v1" else functional_v2.pad)
     try:
-        padded = pad(_blank(spec), padding=[1, 1, 1, 1], fill=value, padding_mode=mode)
+        padded = pad(blank(spec), padding=[1, 1, 1, 1], fill=value, padding_mode=mode)
     except (TypeError, ValueError, RuntimeError, OverflowError, NotImplementedError) as error:
         raise UnsupportedError(
             f"torchvision can't pad {spec} with fill={value!r} and padding_mode={mode!r}: {error}"
@@ -191,7 +205,8 @@ def _numbers(tensor: torch.Tensor) -> list[float]:
     return [float(item) for item in cast(list[Any], cast(Any, tensor).tolist())]
 
 
-def _blank(spec: ImageSpec) -> object:
+def blank(spec: ImageSpec) -> object:
+    """A black image of 3x3 pixels, to ask torchvision's functions what they take."""
     if spec.container == "pil":
         return PIL.Image.new("RGB" if spec.channels == 3 else "L", (3, 3))
     zeros = torch.zeros((spec.channels, 3, 3), dtype=getattr(torch, spec.dtype))

@@ -41,6 +41,31 @@ OTHER_VALUES: dict[str, Any] = {
     "dtype": torch.float64,
     "mean": [0.25],
     "std": [0.5],
+    "degrees": [-10.0, 20.0],
+    "expand": True,
+    "center": (3, 4),
+    "translate": (0.1, 0.2),
+    "shear": [-5.0, 5.0],
+    "distortion_scale": 0.3,
+    "side_range": (1.5, 2.0),
+    "target_size": (33, 44),
+    "scale_range": (0.5, 1.5),
+    "min_size": [11, 12],
+    "brightness": (0.5, 0.75),
+    "contrast": (0.25, 0.75),
+    "saturation": (0.25, 0.5),
+    "hue": (0.125, 0.25),
+    "bits": 5,
+    "threshold": 0.25,
+    "sharpness_factor": 3.0,
+    "kernel_size": (5, 7),
+    "sigma": (0.5, 0.75),
+    "alpha": (5.0, 6.0),
+    "clip": False,
+    "quality": (10, 20),
+    "transformation_matrix": torch.ones(12, 12),
+    "mean_vector": torch.ones(12),
+    "value": [0.5],
 }
 """Another value for each attribute that is read."""
 
@@ -53,7 +78,14 @@ IDLE_VALUES: dict[str, Any] = {
 }
 """Another value for each attribute that carries nothing."""
 
-SPECIAL_VALUES = {("ToDtype", "scale"): True}
+SPECIAL_VALUES: dict[tuple[str, str], Any] = {
+    ("RandomRotation", "interpolation"): InterpolationMode.BILINEAR,
+    ("RandomAffine", "interpolation"): InterpolationMode.BILINEAR,
+    ("RandomResize", "min_size"): 11,
+    ("ToDtype", "scale"): True,
+    ("GaussianNoise", "mean"): 0.25,
+    ("GaussianNoise", "sigma"): 0.25,
+}
 
 
 def own_attributes(transform: Any) -> set[str]:
@@ -64,7 +96,8 @@ def spec_for(transform_class: type[Any]) -> ImageSpec:
     """An input on which every attribute of the class can matter: v1's conversions want PIL images, the rest floats."""
     if transform_class in (v1.ToTensor, v1.PILToTensor, v2.UniformTemporalSubsample):
         return ImageSpec()
-    return ImageSpec("tensor", "uint8" if transform_class.__name__ in ("ToDtype", "ConvertImageDtype") else "float32")
+    of_bytes = ("ToDtype", "ConvertImageDtype", "RandomPosterize", "RandomEqualize", "JPEG")
+    return ImageSpec("tensor", "uint8" if transform_class.__name__ in of_bytes else "float32")
 
 
 def translated(transform: Any) -> Translation:

@@ -23,6 +23,18 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "ToDtype": {"dtype": torch.int16},
     "ConvertImageDtype": {"dtype": torch.int16},
     "Normalize": {"mean": [0.5], "std": [0.25]},
+    "GaussianBlur": {"kernel_size": 3},
+    "JPEG": {"quality": 50},
+    "LinearTransformation": {"transformation_matrix": torch.eye(12), "mean_vector": torch.zeros(12)},
+    "ElasticTransform": {"sigma": 1.0},
+    "RandomPosterize": {"bits": 4},
+    "RandomSolarize": {"threshold": 0.5},
+    "RandomAdjustSharpness": {"sharpness_factor": 2},
+    "RandomRotation": {"degrees": 30},
+    "RandomAffine": {"degrees": 30},
+    "RandomResize": {"min_size": 10, "max_size": 20},
+    "ScaleJitter": {"target_size": (30, 40)},
+    "RandomShortestSize": {"min_size": [10, 20]},
 }
 """How an object of each class is made; without arguments where there is none."""
 
