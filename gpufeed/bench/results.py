@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
+from gpufeed import result_files
 from gpufeed.errors import ArgumentError
 
 __all__ = [
@@ -173,7 +172,7 @@ def from_json(text: str) -> Comparison:
     Raises:
         ArgumentError: the text is no such JSON, or of another schema version.
     """
-    document = _document(text)
+    document = result_files.result_of(text, SCHEMA)
     if document is None:
         raise ArgumentError("this is not a result of gpufeed compare")
     if document["schema_version"] != SCHEMA_VERSION:
@@ -185,17 +184,6 @@ def from_json(text: str) -> Comparison:
     values["contenders"] = tuple(_contender(value) for value in values["contenders"])
     values["left_out"] = tuple(LeftOut(**value) for value in values["left_out"])
     return Comparison(**values)
-
-
-def _document(text: str) -> dict[str, Any] | None:
-    try:
-        document: object = json.loads(text)
-    except ValueError:
-        return None
-    if not isinstance(document, dict):
-        return None
-    known = cast(dict[str, Any], document)
-    return known if known.get("schema") == SCHEMA and "schema_version" in known else None
 
 
 def _contender(value: dict[str, Any]) -> ContenderResult:
@@ -218,53 +206,10 @@ def _epoch(value: dict[str, Any]) -> Epoch:
 
 
 def check_json_target(path: Path) -> None:
-    """Refuse a file that the result must not or can't be written to, before anything is measured.
-
-    Raises:
-        ArgumentError: ``path`` holds something other than an earlier result, or its folder can't be written to.
-    """
-    if path.is_dir():
-        raise ArgumentError(f"{path} is a folder; give --json a file name")
-    if not path.parent.is_dir():
-        raise ArgumentError(f"there is no folder {path.parent} to write {path.name} to; make it first")
-    if not os.access(path.parent, os.W_OK):
-        raise ArgumentError(f"the folder {path.parent} can't be written to; give --json another place")
-    if not path.exists():
-        return
-    if not path.is_file():  # a device or a pipe, which may never end
-        raise ArgumentError(f"{path} is no ordinary file; give --json another name, or - for stdout")
-    try:
-        earlier = _document(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError):
-        earlier = None
-    if earlier is None:
-        raise ArgumentError(f"{path} exists and is not a result of gpufeed compare; give --json another name")
+    """Refuse a file that the result must not or can't be written to; see `gpufeed.result_files.check_target`."""
+    result_files.check_target(path, SCHEMA)
 
 
 def write_json(comparison: Comparison, path: Path) -> None:
-    """Write the comparison whole or not at all: under a temporary name first, then renamed.
-
-    Raises:
-        ArgumentError: see :func:`check_json_target`; or the disk is full or the like.
-    """
-    check_json_target(path)
-    temporary = None
-    try:
-        with tempfile.NamedTemporaryFile(
-            "w", encoding="utf-8", dir=path.parent, prefix=f".{path.name}.", suffix=".tmp", delete=False
-        ) as file:
-            temporary = Path(file.name)
-            file.write(to_json(comparison))
-        temporary.chmod(0o666 & ~_umask())  # a temporary file is private, a result is like any other file
-        temporary.replace(path)
-    except OSError as error:
-        raise ArgumentError(f"{path} can't be written ({error.strerror or error})") from error
-    finally:
-        if temporary is not None:
-            temporary.unlink(missing_ok=True)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+    """Write the comparison whole or not at all; see `gpufeed.result_files.write`."""
+    result_files.write(to_json(comparison), path, SCHEMA)

@@ -14,7 +14,11 @@ from gpufeed.errors import GpufeedError
 
 __all__ = ["EXIT_INTERRUPTED", "main"]
 
-_COMMANDS = {"compare": "Measure gpufeed against torch's DataLoader on this machine."}
+_COMMANDS = {
+    "compare": "Measure gpufeed against torch's DataLoader on this machine.",
+    "explain": "Show what becomes of a transform, and how equal it is.",
+    "verify": "Hold gpufeed's pixels and draws on your files to torchvision's.",
+}
 """Each command's module is ``gpufeed.cli.NAME`` and holds ``command``; the text is what ``gpufeed --help`` shows."""
 
 EXIT_INTERRUPTED = 130  # what a shell reports for a command that Ctrl-C ended: 128 + SIGINT

@@ -1,0 +1,263 @@
+"""An explanation as tables for people: rich on a terminal, plain ASCII elsewhere."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import TextIO
+
+from rich import box
+from rich.console import Console, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from gpufeed.bounds import Bound
+from gpufeed.inspect.explain import ExplainedGroup, ExplainedOp, ExplainedStep, Explanation
+from gpufeed.spec import ImageSpec
+
+__all__ = ["render", "show"]
+
+_WIDTH = 80  # of plain text
+_WIDE = 104  # from here on there is room for the inputs too
+
+
+@dataclass(frozen=True, slots=True)
+class _Signs:
+    """The characters that differ between a terminal and plain ASCII."""
+
+    dot: str
+    box: box.Box
+
+
+_RICH = _Signs(dot=" · ", box=box.SIMPLE_HEAD)
+_ASCII = _Signs(dot=", ", box=box.Box("\n".join(("    ", "    ", " -- ", *("    ",) * 5, ""))))
+
+
+def show(explanation: Explanation, stream: TextIO) -> None:
+    """Print the explanation in the form that fits the stream: a terminal that can show it gets colours and signs."""
+    if stream.isatty() and (stream.encoding or "").lower().replace("-", "") == "utf8":
+        console = Console(file=stream)
+        for part in _parts(explanation, _RICH, console.width):
+            console.print(part)
+    else:
+        encoding = stream.encoding or "utf-8"  # a transform's text may have signs that the stream lacks
+        stream.write(render(explanation).encode(encoding, "backslashreplace").decode(encoding))
+        stream.flush()
+
+
+def render(explanation: Explanation, width: int = _WIDTH) -> str:
+    """The explanation as plain text of at most ``width`` columns, ending in a newline."""
+    stream = io.StringIO()
+    console = Console(file=stream, width=width, color_system=None, force_terminal=False, legacy_windows=False)
+    for part in _parts(explanation, _ASCII, width):
+        console.print(part)
+    return "\n".join(line.rstrip() for line in stream.getvalue().splitlines()) + "\n"
+
+
+def _parts(explanation: Explanation, signs: _Signs, width: int) -> Iterable[RenderableType]:
+    notes = _Notes()
+    facts = signs.dot.join((explanation.subject, f"on {explanation.device}"))
+    yield Padding(Text.assemble(("gpufeed explain", "bold"), signs.dot, facts), (0, 0, 1, 0))
+    yield _before(explanation, notes, signs, width >= _WIDE)
+    if notes.texts:
+        yield Padding(notes.table(), (1, 0, 0, 0))
+    if explanation.groups:
+        yield Padding(_after(explanation, signs), (1, 0, 0, 0))
+    if explanation.refused:
+        yield Padding(_refusals(explanation), (1, 0, 0, 0))
+    yield Padding(_verdict(explanation), (1, 0, 0, 0))
+
+
+@dataclass(slots=True)
+class _Notes:
+    """What is said about bounds below the table, each once."""
+
+    texts: list[str] = field(default_factory=list[str])
+
+    def sign(self, text: str) -> str:
+        if text not in self.texts:
+            self.texts.append(text)
+        return f"[{self.texts.index(text) + 1}]"
+
+    def table(self) -> Table:
+        table = Table.grid(padding=(0, 1, 0, 0))
+        for text in self.texts:
+            table.add_row(Text(self.sign(text)), Text(text))
+        return table
+
+
+def _before(explanation: Explanation, notes: _Notes, signs: _Signs, wide: bool) -> Table:
+    """Per transform the ops that it became."""
+    runs = any(explained.stage for step in explanation.each_step() for explained in step.ops)
+    columns = [
+        _Column("", lambda row: row.number),
+        _Column("transform", lambda row: row.transform, fold=True),
+        _Column("becomes", lambda row: row.op, fold=True),
+        *([_Column("runs in", lambda row: row.runs_in)] if runs else []),
+        *([_Column("input", lambda row: _spec(row.input))] if wide else []),
+        _Column("output", lambda row: _spec(row.output)),
+        _Column("exactness", lambda row: row.exactness),
+    ]
+    table = Table(box=signs.box, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
+    for column in columns:
+        table.add_column(column.header, no_wrap=not column.fold, overflow="fold")
+    rows = [_Row(transform=Text("the decoded image", style="dim"), output=explanation.input)]
+    for step, depth in _each_step(explanation.steps):
+        rows += _rows(step, depth, notes, wide)
+    for row in rows:
+        table.add_row(*(column.cell(row) for column in columns))
+    return table
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A line of the first table: a transform, or one of its ops."""
+
+    number: str = ""
+    transform: RenderableType = ""
+    op: RenderableType = ""
+    runs_in: str = ""
+    input: ImageSpec | None = None
+    output: ImageSpec | None = None
+    exactness: RenderableType = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    header: str
+    cell: Callable[[_Row], RenderableType]
+    fold: bool = False
+
+
+def _each_step(steps: Iterable[ExplainedStep], depth: int = 0) -> Iterator[tuple[ExplainedStep, int]]:
+    for step in steps:
+        yield step, depth
+        for branch in step.branches:
+            yield from _each_step(branch, depth + 1)
+
+
+def _rows(step: ExplainedStep, depth: int, notes: _Notes, wide: bool) -> Iterator[_Row]:
+    indent = (0, 0, 0, 2 * depth)
+    called = step.text if wide and not step.text.startswith("<") else _short(step.name)
+    row = _Row(".".join(re.findall(r"\[(\d+)\]", step.place)), Padding(Text(called), indent))
+    if step.refusal is not None:
+        yield replace(row, exactness=Text("refused", style="red"))
+    elif step.passes_through:
+        yield replace(row, op=Padding(Text("passed through", style="dim"), indent))
+    elif not step.ops:  # a container with something refused in it
+        yield row
+    for explained, inner_depth in _each_op(step, depth):
+        yield replace(
+            row,
+            op=Padding(Text(type(explained.op).__name__), (0, 0, 0, 2 * inner_depth)),
+            runs_in="" if explained.stage is None else f"{explained.stage}\n{explained.runs_on}",
+            input=explained.input,
+            output=explained.output,
+            exactness=_exactness(explained, notes),
+        )
+        row = _Row()
+
+
+def _each_op(step: ExplainedStep, depth: int = 0) -> Iterator[tuple[ExplainedOp, int]]:
+    """A step's ops; also those inside of them where no steps show them, as for a policy of many."""
+    for explained in step.ops:
+        yield explained, depth
+        if not step.branches:
+            yield from _ops_inside(explained, depth + 1, set())
+
+
+def _ops_inside(explained: ExplainedOp, depth: int, seen: set[object]) -> Iterator[tuple[ExplainedOp, int]]:
+    """The ops inside of an op, each kind of row once."""
+    for branch in explained.branches:
+        for inner in branch:
+            row = (type(inner.op), inner.input, inner.output, inner.bound)
+            if inner.branches or row not in seen:
+                seen.add(row)
+                yield inner, depth
+                yield from _ops_inside(inner, depth + 1, seen)
+
+
+def _short(name: str) -> str:
+    """The class alone where it is torchvision's or torch's."""
+    return name.rpartition(".")[2] if name.startswith(("torchvision.", "torch.")) else name
+
+
+def _spec(spec: ImageSpec | None) -> str:
+    """In lines: how many where it is a tuple, what it is, and its shape."""
+    if spec is None:
+        return ""
+    tuple_of = "" if spec.tuple_of is None else f"tuple of {spec.tuple_of}\n"
+    kind = f"{spec.container} {spec.dtype}"
+    return f"{tuple_of}{kind}\n{str(spec).rpartition(f'{kind} ')[2]}"
+
+
+def _exactness(explained: ExplainedOp, notes: _Notes) -> Text:
+    bound = explained.bound
+    if bound is None:
+        return Text("")
+    word = _word(bound)
+    if bound.refused:
+        return Text(word, style="red")
+    return Text(f"{word} {notes.sign(bound.detail)}" if bound.detail else word, style="" if bound.detail else "green")
+
+
+def _word(bound: Bound) -> str:
+    return bound.kind if bound.measured or bound.refused else "expected"
+
+
+_SENTENCES = {
+    "decode": "decodes the whole image",
+    "operator": "one operator of DALI's",
+    "scale": "one kernel: mirrors, scales, normalises, makes CHW",
+    "layout": "makes CHW",
+    "sample": "sample by sample",
+    "batch": "several samples at once",
+    "write": "writes into the batch, then works in place",
+}
+
+
+def _after(explanation: Explanation, signs: _Signs) -> Table:
+    """What runs as one."""
+    table = Table(box=signs.box, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
+    table.add_column("runs as one", overflow="fold")
+    table.add_column("runs in", no_wrap=True)
+    table.add_column("how", overflow="fold")
+    for group in explanation.groups:
+        table.add_row(_together(group), f"{group.stage} {group.runs_on}", _how(group))
+    return table
+
+
+def _together(group: ExplainedGroup) -> str:
+    own = {"decode": ("decode",), "layout": ("transpose",)}.get(group.kind, ())
+    return ", ".join((*own, *group.ops))
+
+
+def _how(group: ExplainedGroup) -> str:
+    return "decodes only the window" if group.kind == "decode" and group.ops else _SENTENCES[group.kind]
+
+
+def _refusals(explanation: Explanation) -> Table:
+    table = Table.grid(padding=(0, 1, 0, 0))
+    for refused in explanation.refused:
+        table.add_row(Text("-"), Text.assemble((f"{refused.place} ({refused.name}): ", "bold"), f"{refused.reason}."))
+    return table
+
+
+def _verdict(explanation: Explanation) -> Text:
+    steps = list(explanation.each_step())
+    if explanation.refused:
+        return Text(f"Refused: {len(explanation.refused)} of {len(steps)} transforms.", style="red")
+    shown = [explained for step in steps for explained, _ in _each_op(step)]
+    ops = [explained for explained in shown if not explained.branches]
+    kinds = Counter(_word(explained.bound) for explained in ops if explained.bound)
+    counted = ", ".join(f"{count} {kind}" for kind in ("exact", "bounded", "expected") if (count := kinds[kind]))
+    unmeasured = " Expected is what was not measured." if kinds["expected"] else ""
+    return Text(
+        f"Of {len(ops)} ops: {counted or 'nothing to do'}. A bound holds for one op, on torchvision's own input; "
+        f"bounds don't compose.{unmeasured}",
+        style="dim",
+    )

@@ -1,0 +1,94 @@
+"""What to look at: a transform in a Python file, or the one that belongs to torchvision's weights."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from typing import Any, cast
+
+from torch import nn
+from torchvision import models
+
+from gpufeed.errors import ArgumentError
+from gpufeed.pipelines import load_object
+
+__all__ = ["transform_names", "transform_of_file", "transform_of_weights"]
+
+_NAMES_SHOWN = 12  # a list of names that is longer than two lines of a terminal helps nobody
+_EXAMPLE = "ResNet50_Weights.IMAGENET1K_V2"
+
+
+def transform_of_file(reference: str) -> object:
+    """Run the Python file in ``FILE.py:NAME`` and return the transform that it calls ``NAME``.
+
+    Raises:
+        ArgumentError: as for `gpufeed.pipelines.load_object`; for what is no transform at all; and for a ``FILE.py``
+            without a name, with the names in it.
+    """
+    if reference.endswith(".py"):
+        raise ArgumentError(_without_name(reference))
+    value = load_object(reference)
+    if isinstance(value, type) or not callable(value):
+        kind = f"the class {value.__name__}" if isinstance(value, type) else f"of type {type(value).__name__}"
+        raise ArgumentError(f"{reference} is {kind}, not a transform; name an object such as Compose([...])")
+    return value
+
+
+def _without_name(file: str) -> str:
+    names = transform_names(cast("dict[str, object]", load_object(f"{file}:__dict__")))
+    if not names:
+        return f"{file} holds no transform under a name of its own; give one a name and add it, as in {file}:NAME"
+    shown = ", ".join(names[:_NAMES_SHOWN]) + (", ..." if len(names) > _NAMES_SHOWN else "")
+    holds = f"the transform {shown}" if len(names) == 1 else f"the transforms {shown}"
+    return f"{file} holds {holds}; name one, as in {file}:{names[0]}"
+
+
+def transform_names(namespace: Mapping[str, object]) -> list[str]:
+    """The public names that hold transforms of torchvision's, or objects of subclasses of theirs, in their order."""
+    return [name for name, value in namespace.items() if not name.startswith("_") and _is_transform(value)]
+
+
+def _is_transform(value: object) -> bool:
+    if isinstance(value, nn.Sequential):
+        held = list(cast("Any", value))
+        return bool(held) and all(map(_is_transform, held))
+    own = any(base.__module__.startswith("torchvision.transforms") for base in type(value).__mro__)
+    return own and callable(value) and not isinstance(value, type)
+
+
+def transform_of_weights(name: str) -> object:
+    """The transform that torchvision's pretrained weights were evaluated with; nothing is downloaded.
+
+    Args:
+        name: such as ``ResNet50_Weights.IMAGENET1K_V2``.
+
+    Raises:
+        ArgumentError: there are no weights of this name; the message has close ones.
+    """
+    known = _weights_names()
+    if name not in known:
+        raise ArgumentError(f"torchvision has no weights named {name!r}; {_instead(name, known)}")
+    return cast("Any", models.get_weight(name)).transforms()
+
+
+def _weights_names() -> list[str]:
+    enums = {_enum_of(model) for model in models.list_models()}
+    return sorted(f"{enum.__name__}.{member}" for enum in enums for member in enum.__members__)
+
+
+def _enum_of(model: str) -> Any:
+    return cast("Any", models).get_model_weights(model)
+
+
+def _instead(name: str, known: list[str]) -> str:
+    if name in models.list_models():
+        return f"of the model {name} there are {_listed(_enum_of(name).__name__, known)}"
+    if (enum := name.partition(".")[0]) in {one.partition(".")[0] for one in known}:
+        return f"there are {_listed(enum, known)}"
+    lower = {one.lower(): one for one in known}
+    close = [lower[found] for found in difflib.get_close_matches(name.lower(), lower, n=3)]
+    return f"did you mean {', '.join(close)}?" if close else f"names are such as {_EXAMPLE}"
+
+
+def _listed(enum: str, known: list[str]) -> str:
+    return ", ".join(one for one in known if one.startswith(f"{enum}."))
