@@ -12,7 +12,7 @@ from torchvision.transforms.v2 import functional as functional_v2
 
 from gpufeed.plan import CenterCrop, FiveCrop, Flip, Op, Pad, RandomAreaCrop, RandomCrop, TenCrop, ZoomOut
 from gpufeed.spec import ImageSpec
-from gpufeed.tail.kernel import Kernel
+from gpufeed.tail.kernel import Kernel, empty_as
 from gpufeed.tensors import from_numpy
 
 __all__ = ["KERNELS", "crop", "flip_", "pad"]
@@ -70,7 +70,7 @@ def _pad_constant(
     image: torch.Tensor, fill: tuple[float, ...], left: int, top: int, right: int, bottom: int
 ) -> torch.Tensor:
     channels, height, width = image.shape[-3:]
-    out = image.new_empty((image.shape[0], channels, top + height + bottom, left + width + right))
+    out = empty_as(image, (image.shape[0], channels, top + height + bottom, left + width + right))
     values = torch.tensor(fill, device=image.device).to(image.dtype).expand(channels)
     out.copy_(values.view(1, channels, 1, 1).expand_as(out))
     inner = image[..., max(-top, 0) : height - max(-bottom, 0), max(-left, 0) : width - max(-right, 0)]
@@ -96,7 +96,10 @@ def _crop_each(images: torch.Tensor, op: Op, spec: ImageSpec, windows: NDArray[n
     del op, spec
     if len(images) == 1 or (windows == windows[0]).all():
         return crop(images, windows[0])
-    return torch.cat([crop(images[row : row + 1], window) for row, window in enumerate(windows)])
+    out = empty_as(images, (len(images), images.shape[1], *windows[0, 2:].tolist()))
+    for row, window in enumerate(windows):
+        out[row : row + 1].copy_(crop(images[row : row + 1], window))
+    return out
 
 
 def _pad_equally(images: torch.Tensor, op: Pad, spec: ImageSpec, pads: NDArray[np.int64]) -> torch.Tensor:
@@ -123,15 +126,21 @@ def _five_crops(images: torch.Tensor, op: FiveCrop | TenCrop, spec: ImageSpec, v
     bottom, right = height - crop_h, width - crop_w
     # Python rounds half to even, as torchvision's center_crop does.
     corners = ((0, 0), (0, right), (bottom, 0), (bottom, right), (round(bottom / 2.0), round(right / 2.0)))
-    crops = [images[..., top : top + crop_h, left : left + crop_w] for top, left in corners]
-    return torch.stack(crops, dim=1).flatten(0, 1)
+    return _interleaved([images[..., top : top + crop_h, left : left + crop_w] for top, left in corners])
+
+
+def _interleaved(parts: list[torch.Tensor]) -> torch.Tensor:
+    """K times (N, C, h, w) to (K N, C, h, w): all parts of the first image, then those of the second, and so on."""
+    out = empty_as(parts[0], (len(parts) * len(parts[0]), *parts[0].shape[1:]))
+    for number, part in enumerate(parts):
+        out[number :: len(parts)].copy_(part)
+    return out
 
 
 def _ten_crops(images: torch.Tensor, op: TenCrop, spec: ImageSpec, value: None) -> torch.Tensor:
-    plain = _five_crops(images, op, spec, value)
-    mirrored = _five_crops(images.flip(-2 if op.vertical_flip else -1), op, spec, value)
-    both = torch.stack([plain.unflatten(0, (-1, 5)), mirrored.unflatten(0, (-1, 5))], dim=1)
-    return both.flatten(0, 2)
+    mirrored = images.flip(-2 if op.vertical_flip else -1)
+    crops = [_five_crops(some, op, spec, value) for some in (images, mirrored)]
+    return _interleaved([five[number::5] for five in crops for number in range(5)])
 
 
 KERNELS: Mapping[type[Op], Kernel] = {

@@ -13,7 +13,7 @@ from torchvision.transforms.v2 import functional as functional_v2
 from gpufeed.plan import Api
 from gpufeed.spec import ImageSpec
 
-__all__ = ["Kernel", "each", "functional"]
+__all__ = ["Kernel", "each", "empty_as", "functional"]
 
 Kernel = Callable[[torch.Tensor, Any, ImageSpec, Any], torch.Tensor]
 """One op on N images of one size, from (images, op, its input's spec, parameters with N rows).
@@ -25,6 +25,13 @@ themselves or a view of them."""
 def functional(api: Api) -> Any:
     """torchvision's functions of one generation; untyped, since its annotations leave out PIL images."""
     return functional_v1 if api == "v1" else functional_v2
+
+
+def empty_as(images: torch.Tensor, shape: tuple[int, ...]) -> torch.Tensor:
+    """Uninitialised memory for (N, C, H, W) images, laid out as ``images`` are: copying between layouts is slow."""
+    channels_last = images.shape[1] > 1 and images.stride(1) == 1
+    layout = torch.channels_last if channels_last else torch.contiguous_format
+    return torch.empty(shape, dtype=images.dtype, device=images.device, memory_format=layout)
 
 
 def each(
