@@ -40,6 +40,7 @@ __all__ = [
     "Stage",
     "fused",
     "place",
+    "scaling_ops",
 ]
 
 Stage = Literal["decode", "graph", "tail"]
@@ -246,7 +247,7 @@ def fused(placement: Placement) -> tuple[Group, ...]:
 def _graph_groups(placement: Placement) -> list[Group]:
     """DALI's part. A `Convert` does nothing there, and stands with what is before it."""
     ops, end = placement.plan.ops, placement.in_graph
-    scaling = _scaling_ops(placement)
+    scaling = scaling_ops(placement)
     groups = [Group("decode", tuple(range(placement.decoded)))]
     for position in range(placement.decoded, end):
         if position in scaling:
@@ -262,8 +263,11 @@ def _graph_groups(placement: Placement) -> list[Group]:
     return groups
 
 
-def _scaling_ops(placement: Placement) -> tuple[int, ...]:
-    """What DALI's scaling kernel does: all behind the last op that moves or resizes, but the vertical flips."""
+def scaling_ops(placement: Placement) -> tuple[int, ...]:
+    """Positions of what DALI's kernel for it scales, normalises and mirrors, where the whole plan is in the graph.
+
+    All behind the last op that moves or resizes, but the vertical flips; nothing where the plan ends in bytes.
+    """
     ops = placement.plan.ops
     if placement.device != "cuda" or placement.in_graph < len(ops) or not is_float_dtype(placement.plan.output.dtype):
         return ()

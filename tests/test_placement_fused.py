@@ -80,13 +80,3 @@ def test_every_op_is_in_exactly_one_group(plan: Plan, device: Any, fuse: bool) -
         stages = {placement.placed[position].stage for position in group.positions}
         allowed = {"tail"} if group.kind in ("sample", "batch", "write") else {"decode", "graph"}
         assert stages <= allowed
-
-
-@pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS.keys())
-def test_the_scaling_kernel_mirrors_what_the_graph_lets_it(plan: Plan) -> None:
-    from gpufeed.graph.device import _mirrors, _scales  # type: ignore[reportPrivateUsage]
-
-    placement = place(plan, "cuda")
-    scaling = [position for group in fused(placement) if group.kind == "scale" for position in group.positions]
-    assert bool(scaling) == _scales(placement)
-    assert [position for position in scaling if isinstance(plan.ops[position], Flip)] == _mirrors(placement)

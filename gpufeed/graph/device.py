@@ -13,9 +13,8 @@ from gpufeed.graph.untyped import ONE_BATCH_A_RUN, fn, pipeline_def, types
 from gpufeed.graph.windows import Region
 from gpufeed.options import Decode
 from gpufeed.parameters import BatchParameters
-from gpufeed.placement import WINDOWS, Placement
+from gpufeed.placement import WINDOWS, Placement, scaling_ops
 from gpufeed.plan import CenterCrop, Flip, Normalize, Op, ResizeOp, ToDtype, ToTensor
-from gpufeed.spec import is_float_dtype
 
 __all__ = ["DeviceGraph", "device_pipeline", "graph_inputs"]
 
@@ -101,19 +100,9 @@ def _reaches_beyond(placement: Placement) -> bool:
     return any(isinstance(op, CenterCrop) for op in placement.plan.ops[: placement.decoded])
 
 
-def _scales(placement: Placement) -> bool:
-    """Whether the graph ends in the kernel that scales, normalises and may mirror."""
-    return placement.in_graph == len(placement.plan.ops) and is_float_dtype(placement.plan.output.dtype)
-
-
 def _mirrors(placement: Placement) -> list[int]:
-    """The horizontal flips that the scaling kernel does: those after the last op that isn't symmetric itself."""
-    if not _scales(placement):
-        return []
-    ops = placement.plan.ops
-    moving = [position for position, op in enumerate(ops) if isinstance(op, (*WINDOWS, ResizeOp))]
-    first = moving[-1] + 1 if moving else 0
-    return [n for n in range(first, len(ops)) if isinstance(op := ops[n], Flip) and op.axis == "horizontal"]
+    """The horizontal flips that the scaling kernel does."""
+    return [position for position in scaling_ops(placement) if isinstance(placement.plan.ops[position], Flip)]
 
 
 def device_pipeline(
@@ -154,7 +143,7 @@ def _device_graph(placement: Placement, apply_exif: bool, decode: Decode) -> Any
         elif isinstance(op, Flip) and position not in mirrors:
             applied = fn.external_source(name=f"flip_{position}", ndim=0, dtype=types.INT32)
             images = fn.flip(images, **{op.axis: applied, _OTHER_AXIS[op.axis]: 0})
-    if _scales(placement):
+    if scaling_ops(placement):
         return _scaled(images, ops, bool(mirrors))
     if placement.in_graph == len(ops):
         return fn.transpose(images, perm=[2, 0, 1])
