@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 import test_placement as plans
 from nvidia.dali import fn, pipeline_def, types
+from op_cases import CASES
+from torchvision.transforms import v2
 
 from gpufeed.draws import Draws, epoch_key
 from gpufeed.graph.check import structural_faults
@@ -28,6 +30,7 @@ from gpufeed.plan import (
     ToDtype,
     ToTensor,
 )
+from gpufeed.translation import translate
 
 ALL = {
     "train": plans.TRAIN,
@@ -62,6 +65,22 @@ def pipe_of(plan: Plan, decode: Decode | None = None) -> Any:
 @pytest.mark.parametrize("name", ALL)
 def test_graphs_have_no_structural_fault(name: str, decode: Decode) -> None:
     assert structural_faults(pipe_of(ALL[name], decode)) == []
+
+
+@pytest.mark.parametrize(
+    "name", [name for name, (_, domains) in CASES.items() if "pil" in domains and "Crop" not in name]
+)
+def test_every_transform_of_the_tail_stands_behind_a_sound_graph(name: str) -> None:
+    """Decoding, cropping and resizing stay DALI's; what it doesn't do follows in torch, in the plan's order."""
+    transform = v2.Compose([v2.RandomResizedCrop((61, 83)), v2.RandomHorizontalFlip(), CASES[name][0], v2.ToImage()])
+    translated = translate(transform)
+    if translated.plan is None:  # it ends in a tensor already
+        translated = translate(v2.Compose(transform.transforms[:-1]))
+    placement = place(translated.require(), "cuda").require()
+    assert [placed.stage for placed in placement.placed[:3]] == ["decode", "graph", "graph"]
+    stages = [placed.stage for placed in placement.placed]
+    assert stages == sorted(stages, key=["decode", "graph", "tail"].index)
+    assert structural_faults(pipe_of(placement.plan)) == []
 
 
 def test_the_training_graph_is_four_kernels() -> None:
