@@ -75,6 +75,9 @@ def test_commands_run(workplace: Path, command: str) -> None:
         words[1] = str(ROOT / words[1])
         words += SHORT if words[1].endswith("compare.sh") else ["tests/test_draws.py"]
     result = subprocess.run(words, cwd=workplace, capture_output=True, text=True, check=False)
+    longer = re.search(r"is too short here.*give (--budget) (\d+)", result.stderr)
+    if longer is not None:  # a machine that does much else; the command says what it takes
+        result = subprocess.run([*words, *longer.groups()], cwd=workplace, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stdout + result.stderr
     assert (shown in result.stdout) or "passed" in result.stdout
 
