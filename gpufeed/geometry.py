@@ -26,6 +26,7 @@ __all__ = [
     "resized_sizes",
     "shorter_side_sizes",
     "shortest_sizes",
+    "single",
     "zoom_out_paddings",
 ]
 
@@ -291,20 +292,24 @@ def _attempt_areas(
     """
     count = len(first) // 2
     height, width = sizes_hw[:, 0], sizes_hw[:, 1]
-    log_low, log_high = np.log(np.array(ratio, dtype=np.float32)).astype(
-        np.float64
-    )  # torchvision keeps float32 logarithms
-    target_area = height * width * (scale[0] + (scale[1] - scale[0]) * first[:count])
-    aspect = np.exp(log_low + (log_high - log_low) * second[:count])
+    # torchvision draws both in float32, and keeps float32 logarithms
+    log_low, log_high = np.log(np.array(ratio, dtype=np.float32)).astype(np.float64)
+    target_area = height * width * single(scale[0] + (scale[1] - scale[0]) * first[:count])
+    aspect = single(np.exp(single(log_low + (log_high - log_low) * second[:count])))
     w = np.rint(np.sqrt(target_area * aspect)).astype(np.int64)
     h = np.rint(np.sqrt(target_area / aspect)).astype(np.int64)
-    fits = (w > 0) & (w <= width) & (h > 0) & (h <= height)
+    fits: NDArray[np.bool_] = (w > 0) & (w <= width) & (h > 0) & (h <= height)
     attempt = fits.argmax(axis=0)
     image = np.arange(len(sizes_hw))
     h, w = h[attempt, image], w[attempt, image]
     top = below(first[count + attempt, image], height - h + 1)
     left = below(second[count + attempt, image], width - w + 1)
-    return fits.any(axis=0), np.stack([top, left, h, w], axis=1)
+    return fits[attempt, image], np.stack([top, left, h, w], axis=1)  # the first that fits, if any does
+
+
+def single(values: _Floats) -> _Floats:
+    """Rounded to float32, in which torchvision draws."""
+    return values.astype(np.float32).astype(np.float64)
 
 
 def _central_area_windows(sizes_hw: _Ints, ratio: tuple[float, float]) -> _Ints:

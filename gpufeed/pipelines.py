@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import os
 import sys
 import traceback
 from pathlib import Path
@@ -51,7 +52,7 @@ def split_reference(reference: str) -> tuple[Path, str]:
 
 
 def _run(path: Path) -> ModuleType:
-    module_name = f"gpufeed_file_{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
+    module_name = f"gpufeed_file_{path.stem}_{hashlib.sha256(os.fsencode(path)).hexdigest()[:8]}"
     spec = importlib.util.spec_from_file_location(module_name, path)
     if spec is None or spec.loader is None:
         raise ArgumentError(f"{path} can't be loaded as a Python module")

@@ -108,7 +108,7 @@ class Placement:
             reasons = "; ".join(f"{placed.op}: {placed.bound.detail}" for placed in loose)
             raise UnsupportedError(
                 f"strict=True asks for 99.9 % of the values within 1/255, which isn't promised on {self.device} for "
-                f"{reasons}; leave strict out, or choose what `gpufeed explain` shows as exact"
+                f"{reasons}; choose another value where there is one, as `gpufeed explain` shows, or leave strict out"
             )
         return self
 

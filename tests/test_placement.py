@@ -104,6 +104,13 @@ def test_filters_that_dali_lacks_are_refused_on_cuda_with_a_way_out(interpolatio
         place(plan, "cuda").require()
 
 
+def test_strict_refuses_what_is_not_within_one_step_for_nearly_all_values() -> None:
+    place(TRAIN, "cpu").require(strict=True)
+    with pytest.raises(UnsupportedError, match=r"isn't promised on cuda for Resize\(.*at most 19/255.*or leave strict"):
+        place(TRAIN, "cuda").require(strict=True)
+    place(TRAIN, "cuda").require()
+
+
 def test_a_device_that_is_none_is_refused() -> None:
     for device in ("gpu", None, torch.device("cuda")):
         with pytest.raises(ArgumentError, match="device must be 'cpu' or 'cuda', got"):

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gpufeed.geometry import single
 from gpufeed.parameters.batch import Drawn
 from gpufeed.parameters.op_draws import OpDraws
 from gpufeed.plan import ChannelPermutation, ColorJitter, Op, RandomGrayscale
@@ -40,7 +41,7 @@ def _color_jitter(op: ColorJitter, spec: ImageSpec, sizes: _Sizes, draws: OpDraw
     for number, factors in enumerate((op.brightness, op.contrast, op.saturation, op.hue)):
         if factors is not None:
             done = draws.coin(8 + number, op.p)
-            values[done, 4 + number] = draws.uniform(4 + number, *factors)[done]
+            values[done, 4 + number] = single(draws.uniform(4 + number, *factors))[done]
     return Drawn(values, sizes)
 
 

@@ -34,8 +34,8 @@ def _windows(op: Erase | EraseToNoise, sizes: _Sizes, draws: OpDraws) -> NDArray
     # torchvision keeps the logarithms in float32
     log_low, log_high = np.log(np.array(op.ratio, dtype=np.float32)).astype(np.float64)
     unit_area, unit_ratio = draws.unit_pairs(range(_ATTEMPTS))
-    area = height * width * (op.scale[0] + (op.scale[1] - op.scale[0]) * unit_area)
-    aspect = np.exp(log_low + (log_high - log_low) * unit_ratio)
+    area = height * width * geometry.single(op.scale[0] + (op.scale[1] - op.scale[0]) * unit_area)
+    aspect = geometry.single(np.exp(geometry.single(log_low + (log_high - log_low) * unit_ratio)))
     h, w = np.rint(np.sqrt(area * aspect)), np.rint(np.sqrt(area / aspect))
     fits = (h < height) & (w < width)
     row, attempt = np.arange(len(sizes)), fits.argmax(axis=0)

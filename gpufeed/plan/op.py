@@ -34,6 +34,9 @@ Interpolation = Literal["nearest", "nearest-exact", "bilinear", "bicubic", "box"
 Fill = tuple[float, ...]
 """One value for all channels, or one per channel; on the scale of the image's dtype."""
 
+_MOST_PIXELS = 2**31 - 1
+"""On one side; what the libraries below count in 32 bits."""
+
 SizeHW = tuple[int, int]
 """(height, width) in pixels."""
 
@@ -119,9 +122,11 @@ class FixedArray:
 
 
 def check_size(name: str, size: tuple[int, ...]) -> None:
-    """Raise `ValueError` unless every side has a pixel."""
+    """Raise `ValueError` unless every side has a pixel, and not more than any image has."""
     if any(side < 1 for side in size):
         raise ValueError(f"{name} must be at least 1 pixel on each side, got {size}")
+    if any(side > _MOST_PIXELS for side in size):
+        raise ValueError(f"{name} must be at most {_MOST_PIXELS} pixels on each side, got {size}")
 
 
 def check_probability(p: float) -> None:

@@ -86,6 +86,10 @@ class Rotate(Warp):
         return after.with_size(None) if self.expand else after
 
 
+_SMALLEST_SCALE = 1e-30
+"""Of an affine map; with less no image has a place that can be computed."""
+
+
 @dataclass(frozen=True, slots=True)
 class Affine(Warp):
     """Turn, shift, scale and shear by numbers drawn for each image; the size stays.
@@ -120,8 +124,8 @@ class Affine(Warp):
             raise ValueError(f"translate must not be negative, got {self.translate}")
         check_range("scale", self.scale, 0.0, math.inf)
         _check_finite("scale", self.scale)
-        if self.scale[0] <= 0.0:
-            raise ValueError(f"scale must be positive, got {self.scale}")
+        if self.scale[0] < _SMALLEST_SCALE:  # in float32, in which it is drawn, it would be 0
+            raise ValueError(f"scale must be at least {_SMALLEST_SCALE:g}, got {self.scale}")
         _check_finite("center", self.center)
 
 

@@ -11,14 +11,14 @@ from torchvision.transforms.v2 import functional as functional_v2
 
 from gpufeed.plan import Convert, Normalize, Op, ToDtype, ToTensor
 from gpufeed.spec import ImageSpec
-from gpufeed.tail.kernel import Kernel
+from gpufeed.tail.kernel import Kernel, in_rows
 
 __all__ = ["KERNELS", "convert_into", "normalize", "normalize_", "to_dtype", "to_tensor"]
 
 
 def to_tensor(images: torch.Tensor) -> torch.Tensor:
-    """``ToTensor``: uint8 to float32 in [0, 1], divided by 255."""
-    return images.to(torch.float32).div_(255)
+    """``ToTensor``: uint8 to float32 in [0, 1], divided by 255, in contiguous planes."""
+    return images.to(torch.float32, memory_format=torch.contiguous_format).div_(255)
 
 
 def to_dtype(images: torch.Tensor, op: ToDtype) -> torch.Tensor:
@@ -74,8 +74,8 @@ def _normalize(images: torch.Tensor, op: Normalize, spec: ImageSpec, value: None
 
 
 def _convert(images: torch.Tensor, op: Convert, spec: ImageSpec, value: None) -> torch.Tensor:
-    del op, spec, value
-    return images
+    del op, value
+    return in_rows(images) if spec.container == "pil" else images
 
 
 KERNELS: Mapping[type[Op], Kernel] = {

@@ -93,10 +93,15 @@ def flip_(images: torch.Tensor, op: Flip, applied: NDArray[np.bool_]) -> None:
 
 
 def _crop_each(images: torch.Tensor, op: Op, spec: ImageSpec, windows: NDArray[np.int64]) -> torch.Tensor:
-    del op, spec
+    del op
     if len(images) == 1 or (windows == windows[0]).all():
         return crop(images, windows[0])
-    out = empty_as(images, (len(images), images.shape[1], *windows[0, 2:].tolist()))
+    height, width = windows[0, 2:].tolist()
+    fits = height <= images.shape[2] and width <= images.shape[3]
+    if spec.container == "pil" or not fits:
+        out = empty_as(images, (*images.shape[:2], height, width))
+    else:  # torchvision's crop of a tensor is a view: with the strides of the whole
+        out = empty_as(images, tuple(images.shape))[..., :height, :width]
     for row, window in enumerate(windows):
         out[row : row + 1].copy_(crop(images[row : row + 1], window))
     return out

@@ -13,7 +13,7 @@ from torchvision.transforms.v2 import functional as functional_v2
 from gpufeed.plan import Api
 from gpufeed.spec import ImageSpec
 
-__all__ = ["Kernel", "each", "empty_as", "functional"]
+__all__ = ["Kernel", "each", "empty_as", "empty_in_rows", "functional", "in_rows"]
 
 Kernel = Callable[[torch.Tensor, Any, ImageSpec, Any], torch.Tensor]
 """One op on N images of one size, from (images, op, its input's spec, parameters with N rows).
@@ -29,9 +29,27 @@ def functional(api: Api) -> Any:
 
 def empty_as(images: torch.Tensor, shape: tuple[int, ...]) -> torch.Tensor:
     """Uninitialised memory for (N, C, H, W) images, laid out as ``images`` are: copying between layouts is slow."""
-    channels_last = images.shape[1] > 1 and images.stride(1) == 1
-    layout = torch.channels_last if channels_last else torch.contiguous_format
-    return torch.empty(shape, dtype=images.dtype, device=images.device, memory_format=layout)
+    if images.shape[1] > 1 and images.stride(1) == 1:
+        return empty_in_rows(shape, images.dtype, images.device)
+    return torch.empty(shape, dtype=images.dtype, device=images.device)
+
+
+def empty_in_rows(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+    """Uninitialised memory for (N, C, H, W) images with the channels of a pixel side by side, as in a PIL image."""
+    count, channels, height, width = shape
+    return torch.empty((count, height, width, channels), dtype=dtype, device=device).permute(0, 3, 1, 2)
+
+
+def in_rows(images: torch.Tensor) -> torch.Tensor:
+    """(N, C, H, W) images with the strides of torchvision's tensor of a PIL image, copied only where they have others.
+
+    ``ToImage`` and ``PILToTensor`` give a view of rows of pixels, ``ToTensor`` contiguous planes, and torch's sums and
+    resampling of floats depend on it in the last bits, at times in more.
+    """
+    channels, width = images.shape[1], images.shape[3]
+    if images.stride()[1:] == (1, width * channels, channels):
+        return images
+    return empty_in_rows(tuple(images.shape), images.dtype, images.device).copy_(images)
 
 
 def each(
@@ -39,13 +57,18 @@ def each(
 ) -> torch.Tensor:
     """Image by image through one of torchvision's tensor kernels, which is the definition in the tensor domains.
 
-    Each gets a contiguous (C, H, W) image of its own, as torchvision's user has: the order in which a sum adds up
-    depends on the layout. Images with equal parameters go together only where nothing is summed; this doesn't ask.
+    Each image keeps its layout in memory, on which the order of a sum depends, and so do the results. Images with
+    equal parameters could go together only where nothing is summed; this doesn't ask.
 
     Args:
         images: (N, C, H, W).
         values: (N, ...) parameters.
-        one: image and parameters to the result.
+        one: image (C, H, W) and parameters to the result.
     """
-    results = [one(image.contiguous(), value) for image, value in zip(images, values, strict=True)]
-    return results[0][None] if len(results) == 1 else torch.stack(results)
+    results = [one(image, value)[None] for image, value in zip(images, values, strict=True)]
+    if len(results) == 1:
+        return results[0]
+    out = empty_as(results[0], (len(results), *results[0].shape[1:]))
+    for row, result in enumerate(results):
+        out[row : row + 1].copy_(result)
+    return out

@@ -12,13 +12,28 @@ from numpy.typing import NDArray
 
 from gpufeed.parameters import BatchParameters, Branches, OpParameters, rows_of
 from gpufeed.placement import Placement
-from gpufeed.plan import BranchOp, Erase, EraseToNoise, Flip, Normalize, Op, RandomApply, ResizeOp, ToDtype, ToTensor
+from gpufeed.plan import (
+    BranchOp,
+    Convert,
+    Erase,
+    EraseToNoise,
+    Flip,
+    Normalize,
+    Op,
+    RandomApply,
+    ResizeOp,
+    ToDtype,
+    ToTensor,
+)
 from gpufeed.spec import ImageSpec
 from gpufeed.tail import colour, conversion, erasing, filters, geometry, resize, warps
 from gpufeed.tail.branches import run_branches
-from gpufeed.tail.kernel import Kernel
+from gpufeed.tail.kernel import Kernel, empty_as, empty_in_rows
 
 __all__ = ["KERNELS", "Tail", "run_op"]
+
+_BY_ELEMENT = (Convert, ToTensor, ToDtype, Normalize, Flip, Erase, EraseToNoise)
+"""Ops of which each value of the result depends on one value, wherever that lies in memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +65,8 @@ class Tail:
         for position in range(uniform, len(ops)):
             op, spec = ops[position], placement.placed[position].input
             value = parameters.values[position]
+            if isinstance(op, Convert) and all(isinstance(later, _BY_ELEMENT) for later in ops[position:]):
+                continue  # it would only change the layout in memory, and nothing that follows depends on it
             if position == placement.final:
                 conversion.convert_into(out, chunk, cast("ToTensor | ToDtype", op))
                 chunk = out
@@ -85,26 +102,32 @@ class Tail:
     def _gather(
         self, images: Sequence[torch.Tensor], parameters: BatchParameters, first_row: int, uniform: int
     ) -> torch.Tensor:
-        """One batch of equal sizes, channels last in memory: (n, C, h, w) of the dtype at ``uniform``; (n k, C, h, w)
-        where a sample is a tuple of k by then."""
+        """One batch of equal sizes, of the dtype at ``uniform``, in the layout that each image has.
+
+        Returns:
+            (n, C, h, w); (n k, C, h, w) where a sample is a tuple of k by then.
+        """
         placement = self.placement
         spec = list(placement.plan.specs())[uniform]
         size_hw = cast("tuple[int, int]", spec.size_hw)
         dtype = cast(torch.dtype, getattr(torch, spec.dtype))
         each = spec.tuple_of or 1
-        chunk = torch.empty((len(images) * each, *size_hw, spec.channels), dtype=dtype, device=images[0].device)
-        chunk = chunk.permute(0, 3, 1, 2)
+        shape = (len(images) * each, spec.channels, *size_hw)
         last = uniform - 1
-        resizes = last >= placement.in_graph and isinstance(placement.plan.ops[last], ResizeOp) and each == 1
-        for number, image in enumerate(images):
-            row = first_row + number
-            if resizes:
-                before = self._one(image[None], parameters, row, last)
-                placed = placement.placed[last]
-                resize.resize_into(chunk[number : number + 1], before, cast("ResizeOp", placed.op), placed.input)
-            else:
-                place = chunk[number * each : (number + 1) * each]
-                place.copy_(self._one(image[None], parameters, row, uniform))
+        if last >= placement.in_graph and each == 1 and spec.container == "pil":
+            op = placement.plan.ops[last]
+            if isinstance(op, ResizeOp):
+                chunk = empty_in_rows(shape, dtype, images[0].device)
+                for number, image in enumerate(images):
+                    before = self._one(image[None], parameters, first_row + number, last)
+                    resize.resize_into(chunk[number : number + 1], before, op, placement.placed[last].input)
+                return chunk
+        first = self._one(images[0][None], parameters, first_row, uniform)
+        chunk = empty_in_rows(shape, dtype, images[0].device) if spec.container == "pil" else empty_as(first, shape)
+        chunk[:each].copy_(first)
+        for number, image in enumerate(images[1:], start=1):
+            place = chunk[number * each : (number + 1) * each]
+            place.copy_(self._one(image[None], parameters, first_row + number, uniform))
         return chunk
 
 

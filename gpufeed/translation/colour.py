@@ -86,6 +86,8 @@ def _factor_range(name: str, value: object, spec: ImageSpec, api: Api) -> Factor
         return None
     try:
         bounds = cast(Any, value)
+        if isinstance(bounds, str | bytes):
+            raise TypeError("it is text")
         low, high = float(bounds[0]), float(bounds[1])
         torch.empty(1).uniform_(low, high, generator=torch.Generator())  # its own: nothing global is drawn from
     except (TypeError, ValueError, IndexError, KeyError, RuntimeError, OverflowError) as error:
@@ -171,8 +173,12 @@ def _solarize(attributes: Attributes, spec: ImageSpec, api: Api) -> tuple[Op, ..
     p, threshold = values.probability(attributes["p"]), attributes["threshold"]
     if p == 0.0:
         return ()
-    if not isinstance(threshold, Real) or threshold != threshold:
-        raise UnsupportedError(f"threshold must be a number, got {threshold!r}")
+    if (
+        not isinstance(threshold, Real)
+        or not (spec.container == "pil" or math.isfinite(threshold))
+        or threshold != threshold
+    ):
+        raise UnsupportedError(f"threshold must be a finite number, got {threshold!r}")
     _ask("solarize", spec, api, threshold)
     return _done("RandomSolarize", Solarize(_threshold(threshold, spec)), p, spec, api)
 
@@ -191,8 +197,8 @@ def _adjust_sharpness(attributes: Attributes, spec: ImageSpec, api: Api) -> tupl
     p, factor = values.probability(attributes["p"]), attributes["sharpness_factor"]
     if p == 0.0:
         return ()
-    if not isinstance(factor, Real) or not math.isfinite(factor):
-        raise UnsupportedError(f"sharpness_factor must be a finite number, got {factor!r}")
+    if not isinstance(factor, Real) or not math.isfinite(torch.tensor(float(factor)).item()):
+        raise UnsupportedError(f"sharpness_factor must be finite in float32, got {factor!r}")
     _ask("adjust_sharpness", spec, api, factor)
     refuse_chance_container("RandomAdjustSharpness", "a side has at most 2 pixels", spec, api)
     return _done("RandomAdjustSharpness", AdjustSharpness(float(factor), kernel_api(spec, api)), p, spec, api)

@@ -75,14 +75,14 @@ def _no_transform(transform: object) -> str:
     return "it is no transform: torchvision can't call it with an image and get one; remove it"
 
 
-def _check_tuple(spec: ImageSpec, rule: Rule) -> None:
+def _check_tuple(spec: ImageSpec, rule: Rule, ops: tuple[Op, ...]) -> None:
     """Refuse what torchvision can't do, or doesn't do, to a tuple of images."""
     if rule.api == "v1":
         raise UnsupportedError(
             f"it gets a tuple of {spec.tuple_of} images, and torchvision.transforms takes one; use "
             "torchvision.transforms.v2 throughout, whose transforms take them all"
         )
-    if spec.container == "tensor":
+    if ops and spec.container == "tensor":
         raise UnsupportedError(
             f"of a tuple of {spec.tuple_of} plain tensors torchvision transforms the first only; put v2.ToImage() "
             "before FiveCrop or TenCrop"
@@ -100,10 +100,10 @@ def transform_ops(transform: object, spec: ImageSpec) -> tuple[tuple[Op, ...], I
     attributes = {name: getattr(transform, name) for name in rule.reads}
     try:
         ops = rule.ops(attributes, spec, rule.api)
-        if spec.tuple_of is not None and ops:
-            _check_tuple(spec, rule)
+        if spec.tuple_of is not None:
+            _check_tuple(spec, rule, ops)
         for op in ops:
             spec = op.out_spec(spec)
-    except ValueError as error:  # a value that an op refuses for itself
+    except (ValueError, OverflowError, RuntimeError) as error:  # a value that an op, NumPy or torch refuses
         raise UnsupportedError(f"{error}; give {class_name(rule.transform_class)} another value") from error
     return ops, spec

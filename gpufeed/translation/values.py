@@ -49,6 +49,8 @@ _PIL_INTERPOLATIONS: dict[int, Interpolation] = {
 }
 """Pillow's codes, as torchvision takes them (``_interpolation_modes_from_int``)."""
 
+_LARGEST_FLOAT32 = float(torch.finfo(torch.float32).max)
+
 _PAD_MODES: tuple[PadMode, ...] = ("constant", "edge", "reflect", "symmetric")
 
 
@@ -59,7 +61,7 @@ def _is_whole(value: object) -> bool:
 
 def whole_numbers(name: str, value: object, lengths: tuple[int, ...]) -> tuple[int, ...]:
     """A sequence of whole numbers of one of ``lengths``, as a tuple of int."""
-    if isinstance(value, Sequence) and not isinstance(value, str):
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
         items = cast(Sequence[Any], value)
         if len(items) in lengths and all(_is_whole(item) for item in items):
             return tuple(int(item) for item in items)
@@ -73,6 +75,8 @@ def float_pair(name: str, value: object) -> tuple[float, float]:
     if len(items) != 2 or not all(isinstance(item, Real) and math.isfinite(item) for item in items):
         raise UnsupportedError(f"{name} must be two finite numbers (lowest, highest), got {value!r}")
     low, high = float(items[0]), float(items[1])
+    if max(abs(low), abs(high)) > _LARGEST_FLOAT32:
+        raise UnsupportedError(f"{name} must be within the range of float32, in which torchvision draws, got {value!r}")
     if low > high:
         raise UnsupportedError(
             f"{name} must be (lowest, highest), and torchvision can't draw from {value!r}; swap the two"

@@ -23,6 +23,7 @@ from gpufeed.plan import Plan
 from gpufeed.reference.values import row_of
 from gpufeed.spec import ImageSpec, is_float_dtype, max_value
 from gpufeed.tail import Tail
+from gpufeed.tail.kernel import empty_as
 from gpufeed.tail.program import run_op
 from gpufeed.translation import translate
 
@@ -45,10 +46,16 @@ def pixels(kind: str, height: int, width: int, seed: int, channels: int = 3) -> 
 
 
 def as_input(image: np.ndarray, domain: str) -> Any:
-    """The pixels as a PIL image, or a tensor of a domain; floats are in [0, 1]."""
+    """The pixels as a PIL image, or a tensor of a domain; floats are in [0, 1].
+
+    Plain tensors lie in contiguous planes, as ``ToTensor`` makes them, ``tv_tensors.Image`` in rows of pixels, as
+    ``ToImage`` does: torch's kernels differ by it in the last bits.
+    """
     if domain == "pil":
         return PIL.Image.fromarray(image if image.shape[2] == 3 else image[..., 0])
-    tensor = torch.from_numpy(image).permute(2, 0, 1).contiguous()
+    tensor = torch.from_numpy(np.array(image)).permute(2, 0, 1)
+    if not domain.startswith("image"):
+        tensor = tensor.contiguous()
     if domain.endswith("float"):
         tensor = tensor.float() / 255
     return tv_tensors.Image(tensor) if domain.startswith("image") else tensor
@@ -147,7 +154,7 @@ def assert_bound(
 def assert_batch(
     plan: Plan, position: int, spec: ImageSpec, results: list[tuple[torch.Tensor, torch.Tensor]], parameters: Any
 ) -> None:
-    """The same bits as a batch, channels last in memory, as one by one: samples of one size, known to stay so."""
+    """The same bits as a batch as one by one, in the same layout: samples of one size, known to stay so."""
     op, rows = plan.ops[position], np.arange(len(results))
     sizes = {tuple(held.shape[-2:]) for held, _ in results}
     if len(sizes) != 1 or len(results) < 2:
@@ -156,7 +163,10 @@ def assert_batch(
     spec = spec.with_size((height, width))
     if op.out_spec(spec).size_hw is None:
         return
-    batch = torch.cat([held for held, _ in results]).contiguous(memory_format=torch.channels_last)
+    first = results[0][0]
+    batch = empty_as(first, (len(results) * len(first), *first.shape[1:]))
+    for row, (held, _) in enumerate(results):
+        batch[row * len(held) : (row + 1) * len(held)].copy_(held)
     together = run_op(batch, op, spec, rows_of(parameters.values[position], rows))
     singly = torch.cat([mine for _, mine in results])
     same = (together == singly) | (together != together)

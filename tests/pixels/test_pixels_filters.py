@@ -160,6 +160,8 @@ def matrix(count: int, dtype: torch.dtype = torch.float32, seed: int = 0) -> tup
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64])
 @pytest.mark.parametrize("domain", TENSORS)
 def test_linear_transformation(domain: str, dtype: torch.dtype, module: Any) -> None:
+    if module is v1 and domain.startswith("image"):
+        domain = domain.removeprefix("image_")  # v1 can't view what ToImage makes as a vector
     for number, (height, width) in enumerate(((1, 1), (7, 5), (1, 13))):
         for channels in (3, 1):
             transform = module.LinearTransformation(*matrix(channels * height * width, dtype, number))

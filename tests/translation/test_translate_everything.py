@@ -213,3 +213,39 @@ def test_a_preset_gives_the_pixels_of_its_own_code() -> None:
     *_, (_, traced) = reference.trace(plan, image, parameters, 0)
     assert torch.equal(traced, preset(image))
     assert len(INPUTS) == 8
+
+
+# Values that nothing below can hold -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("transform", "phrase"),
+    [
+        (v2.Resize(10**20), "at most 2147483647 pixels"),
+        (v2.RandomCrop(10**20), "at most 2147483647 pixels"),
+        (edited(v2.Resize(9), size=10**400), "at most 2147483647 pixels"),
+        (v2.RandomRotation((1e308, 1e308)), "within the range of float32"),
+        (v2.RandomAffine(0, shear=(0, 1e308)), "within the range of float32"),
+        (v2.RandomAffine(0, scale=(1e-300, 1e-300)), "scale must be at least"),
+        (v2.RandomResizedCrop(9, scale=(1e308, 1e308)), "within the range of float32"),
+        (v2.RandomAdjustSharpness(1e39, 1.0), "finite in float32"),
+        (edited(v2.ColorJitter(contrast=0.5), contrast="12"), "it is text"),
+        (edited(v2.CenterCrop(9), size=b"ab"), "size must be a sequence of 1 or 2 whole numbers"),
+    ],
+)
+def test_values_beyond_all_measure_are_refused_in_words(transform: Any, phrase: str) -> None:
+    (sentence,) = translate(transform).refusals
+    assert phrase in sentence
+
+
+def test_a_plan_is_json_whatever_the_threshold() -> None:
+    transform = v2.Compose([v2.ToImage(), v2.ToDtype(torch.float32), v2.RandomSolarize(float("-inf"), 1.0)])
+    assert "threshold must be a finite number" in translate(transform).refusals[0]
+
+
+@pytest.mark.parametrize("idle", [v1.Pad(0), v1.RandomGrayscale(0.0), v1.ConvertImageDtype(torch.uint8)])
+def test_classes_of_the_first_generation_take_no_tuple_even_where_they_do_nothing(idle: Any) -> None:
+    compose = v2.Compose([v2.ToImage(), v2.FiveCrop(8), idle])
+    with pytest.raises((TypeError, AttributeError)):
+        compose(PIL.Image.new("RGB", (9, 9)))
+    assert "takes one" in translate(compose).refusals[0]
