@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import importlib.util
 import os
@@ -32,7 +33,7 @@ def load_object(reference: str) -> object:
     path, name = split_reference(reference)
     module = _run(path.resolve())
     if not hasattr(module, name):
-        raise ArgumentError(f"{path} has no name {name!r}; {_names(module)}")
+        raise ArgumentError(f"{path} has no name {name!r}; {_near(name, module)}{_names(module)}")
     return getattr(module, name)
 
 
@@ -44,7 +45,10 @@ def split_reference(reference: str) -> tuple[Path, str]:
     """
     file_part, colon, name = reference.rpartition(":")
     if not colon or not file_part.endswith(".py") or not name.isidentifier():
-        raise ArgumentError(f"expected FILE.py:NAME, such as transforms.py:train, got {reference!r}")
+        raise ArgumentError(
+            f"expected FILE.py:NAME, such as transforms.py:train, got {reference!r}; for what has no name of "
+            "its own in the file write NAME = ... at its end"
+        )
     path = Path(file_part).expanduser()
     if not path.is_file():
         raise ArgumentError(f"there is no file {file_part} (in {Path.cwd()}); give the path of an existing Python file")
@@ -80,6 +84,12 @@ def _place(path: Path, error: Exception) -> str:
         return f"{path}, line {error.lineno}"
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
     return f"{path}, line {lines[-1]}" if lines else f"{path}"
+
+
+def _near(name: str, module: ModuleType) -> str:
+    own = [known for known in vars(module) if not known.startswith("_")]
+    near = difflib.get_close_matches(name, own, n=1)
+    return f"did you mean {near[0]}? " if near else ""
 
 
 def _names(module: ModuleType) -> str:

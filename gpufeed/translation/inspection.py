@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib.metadata
+import re
 import textwrap
 import types
 from collections.abc import Mapping
@@ -15,6 +16,7 @@ from torch import nn
 from gpufeed.errors import UnsupportedError
 
 __all__ = [
+    "FILE_MODULE",
     "check_attributes",
     "class_name",
     "is_function",
@@ -45,6 +47,9 @@ _FUNCTIONS = (
     functools.partial,
 )
 
+FILE_MODULE = re.compile(r"^gpufeed_file_(.+)_[0-9a-f]{8}$")
+"""What a module is called that `gpufeed.pipelines.load_object` made of a file, with the file's name in it."""
+
 _REPR_WIDTH = 160
 
 
@@ -53,7 +58,12 @@ def class_name(transform_class: type[object]) -> str:
     for private, public in _PUBLIC_MODULES:
         if f"{transform_class.__module__}.".startswith(private):
             return public + transform_class.__qualname__
-    return f"{transform_class.__module__}.{transform_class.__qualname__}"
+    return f"{_module_name(transform_class.__module__)}.{transform_class.__qualname__}"
+
+
+def _module_name(name: str) -> str:
+    """A module's name, of one that was named as a file the file's own."""
+    return FILE_MODULE.sub(r"\1", name)
 
 
 def object_name(transform: object) -> str:
@@ -62,8 +72,8 @@ def object_name(transform: object) -> str:
         return f"functools.partial of {object_name(cast(Any, transform).func)}"
     if isinstance(transform, _FUNCTIONS):
         function = cast(Any, transform)
-        name = function.__qualname__
-        return f"a lambda in {function.__module__}" if name.endswith("<lambda>") else f"{function.__module__}.{name}"
+        name, module = function.__qualname__, _module_name(function.__module__)
+        return f"a lambda in {module}" if name.endswith("<lambda>") else f"{module}.{name}"
     if isinstance(transform, type):
         return f"the class {class_name(cast(type[object], transform))}"
     return class_name(type(transform))

@@ -15,20 +15,26 @@ WAYS_OUT = (
     "or keep torch's DataLoader for this dataset"
 )
 
-_FUNCTION = f"a function can't be looked into; write it with the classes of torchvision.transforms.v2, {WAYS_OUT}"
+_FUNCTION = (
+    "a function can't be looked into; if it makes a transform, call it and give what it returns; else write it with "
+    f"the classes of torchvision.transforms.v2, {WAYS_OUT}"
+)
 _PIL = (
     "a batch holds tensors, and this makes a PIL image; remove it: what stands behind takes tensors as well, in "
     "torchvision.transforms.v2"
 )
-_AUTOMATIC = f"automatic augmentation isn't translated yet; {WAYS_OUT}"
+_AUTOMATIC = (
+    "automatic augmentation isn't translated yet, and it wants bytes; end the transform with PILToTensor() and do "
+    "this, scaling and normalising image by image in a collate_fn, or keep torch's DataLoader for this dataset"
+)
 _BATCH = (
     "it mixes the samples of a whole batch; call it on each batch that the loader gives, or in a collate_fn behind "
     "default_collate"
 )
 _BOXES = "it needs bounding boxes beside the image, and a folder's sample has none; remove it"
 _KEY_POINTS = "it needs key points beside the image, and a folder's sample has none; remove it"
-_VIDEO = f"it is for videos, and a sample here is an image; {WAYS_OUT}"
-_FLOW = f"it is for pairs of images, and a sample here is one; {WAYS_OUT}"
+_VIDEO = "it is for videos, and a sample here is an image; load videos with torch's DataLoader"
+_FLOW = "it is for pairs of images, and a sample here is one; load pairs with torch's DataLoader"
 _BASE = f"it is the class that others are made from and does nothing itself, torchvision fails on it; {WAYS_OUT}"
 
 REFUSALS: Mapping[type[object], str] = MappingProxyType(

@@ -63,6 +63,8 @@ def test_a_missing_name_is_told_with_those_there_are(tmp_path: Path) -> None:
     with pytest.raises(ArgumentError) as caught:
         load_object(f"{path}:tarin")
     assert str(caught.value) == f"{path} has no name 'tarin'; it has function, Thing, crop"
+    with pytest.raises(ArgumentError, match=r"has no name 'corp'; did you mean crop\? it has function"):
+        load_object(f"{path}:corp")
     empty = _file(tmp_path, "", "empty.py")
     with pytest.raises(ArgumentError, match="it defines no names"):
         load_object(f"{empty}:x")
@@ -84,3 +86,26 @@ def test_the_files_own_error_is_shown_with_its_line(tmp_path: Path, text: str, p
     with pytest.raises(ArgumentError, match=problem):
         load_object(f"{path}:x")
     assert not any(name.startswith("gpufeed_file_mine") for name in set(sys.modules) - modules)
+
+
+def test_a_file_name_that_is_no_text(tmp_path: Path) -> None:
+    import os
+
+    path = os.fsdecode(os.fsencode(tmp_path) + b"/bad\xff.py")
+    Path(path).write_text("answer = 3\n")
+    assert load_object(f"{path}:answer") == 3
+
+
+def test_objects_of_a_file_are_called_by_its_name(tmp_path: Path) -> None:
+    from gpufeed.translation import translate
+
+    path = _file(
+        tmp_path,
+        "def get_transform():\n    return None\nclass Own:\n    def __call__(self, x): return x\nown = Own()\n",
+    )
+    assert (
+        translate(load_object(f"{path}:get_transform"))
+        .refusals[0]
+        .startswith("transform (mine.get_transform): a function can't be looked into; if it makes a transform, call it")
+    )
+    assert translate(load_object(f"{path}:own")).refusals[0].startswith("transform (mine.Own): ")

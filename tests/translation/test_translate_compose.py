@@ -172,7 +172,7 @@ WAY_OUT = (
 @pytest.mark.parametrize(
     ("transform", "name", "phrase"),
     [
-        (identity, f"{__name__}.identity", "a function can't be looked into; write it with the classes of"),
+        (identity, f"{__name__}.identity", "a function can't be looked into; if it makes a transform, call"),
         (lambda image: image, f"a lambda in {__name__}", "a function can't be looked into"),
         (functools.partial(identity), f"functools.partial of {__name__}.identity", "a function can't be looked into"),
         (len, "builtins.len", "a function can't be looked into"),
