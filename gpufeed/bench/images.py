@@ -17,7 +17,7 @@ __all__ = ["EXTENSIONS", "ImageFolderFiles", "check_images", "choose", "first_br
 EXTENSIONS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
 """``torchvision.datasets.folder.IMG_EXTENSIONS``; a test compares them."""
 
-_NEXT_STEP = "Give an image folder with one sub-folder per class, or leave DATA out to measure on built-in images"
+_NEXT_STEP = "Give an image folder with one sub-folder per class, or leave DATA out to use built-in images"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ def list_image_folder(root: Path) -> ImageFolderFiles:
         raise ArgumentError(f"{error.filename or root} can't be read ({error.strerror}). {_NEXT_STEP}") from error
     if not classes:
         loose = sum(entry.name.lower().endswith(EXTENSIONS) for entry in entries)
-        found_instead = f"{loose} images but no class folders" if loose else "no class folders"
+        found_instead = f"{loose} image{'s' * (loose != 1)} but no class folders" if loose else "no class folders"
         raise ArgumentError(f"{root} has {found_instead}. {_NEXT_STEP}")
     if not paths:
         raise ArgumentError(

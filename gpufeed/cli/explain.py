@@ -34,7 +34,8 @@ def command(transform: str | None, weights: str | None, device: str | None, as_j
 
     FILE.py:NAME is a torchvision transform in a Python file, which is run to get it. The first table has each
     transform with the ops that it becomes, the second what runs as one. A transform that gpufeed can't do is shown
-    with its place, the reason and the way out, and the exit code is 1. No device is needed, not even for cuda.
+    with its place, the reason and the way out, and the exit code is 1, as for one that doesn't end in a tensor. No
+    device is needed, not even for cuda.
 
     \b
     Examples:
@@ -54,7 +55,7 @@ def command(transform: str | None, weights: str | None, device: str | None, as_j
         from gpufeed.inspect.explain_render import show
 
         show(explanation, sys.stdout)
-    if explanation.refused:
+    if explanation.refused or explanation.unfit:
         sys.exit(EXIT_REFUSED)
 
 

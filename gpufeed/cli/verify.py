@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,18 +25,24 @@ _SEEDS = (-(2**63), 2**63 - 1)  # what DataLoader(seed=) takes
 @click.argument("data", required=False)
 @click.option(
     "--transform",
-    default="train",
-    show_default=True,
     metavar="FILE.py:NAME",
-    help="A torchvision transform in a Python file, or train or eval: ImageNet's usual ones.",
+    help="A torchvision transform in a Python file, or train or eval: ImageNet's usual ones.  [default: train]",
 )
+@click.option("--weights", metavar="NAME", help="The transform of these weights of torchvision's, instead of another.")
 @click.option("--samples", default=256, show_default=True, help="How many files, evenly over the list.")
 @click.option("--device", default="auto", show_default=True, help="Where gpufeed's ops run: auto, cpu, cuda or cuda:N.")
 @click.option("--json", "json_file", metavar="FILE", help="Also write everything that was found there; - is stdout.")
 @click.option("--save", metavar="DIR", help="Save pictures of the worst samples, side by side, in a new folder.")
 @click.option("--seed", default=0, show_default=True, help="Of the draws; equal seeds give equal draws.")
 def command(
-    data: str | None, transform: str, samples: int, device: str, json_file: str | None, save: str | None, seed: int
+    data: str | None,
+    transform: str | None,
+    weights: str | None,
+    samples: int,
+    device: str,
+    json_file: str | None,
+    save: str | None,
+    seed: int,
 ) -> None:
     """Run torchvision's transform and gpufeed on your files with the same draws, and judge every difference.
 
@@ -55,12 +62,15 @@ def command(
     from gpufeed.bench import synthetic
     from gpufeed.bench.images import list_image_folder
     from gpufeed.bench.progress import reporter
-    from gpufeed.bench.transforms import check_reference
     from gpufeed.inspect.side_by_side import check_save_target
     from gpufeed.inspect.verify import Request, verify
     from gpufeed.inspect.verify_results import check_json_target
 
-    check_reference(transform)
+    if transform is not None and weights is not None:
+        raise ArgumentError("expected either --transform or --weights, got both")
+    chosen = weights or transform or "train"
+    if weights is None:
+        _check_transform(chosen)
     if samples < 1:
         raise ArgumentError(f"--samples must be at least 1, got {samples}")
     if not _SEEDS[0] <= seed <= _SEEDS[1]:
@@ -77,10 +87,11 @@ def command(
         request = Request(
             files=list_image_folder(root),
             data=synthetic.DESCRIPTION if data is None else data,
-            transform=transform,
+            transform=chosen,
             num_samples=samples,
             device=device,
             seed=seed,
+            weights=weights is not None,
             save=folder,
         )
         verification = verify(request, progress)
@@ -89,6 +100,19 @@ def command(
         sys.exit(EXIT_INTERRUPTED)
     if verification.failures:
         sys.exit(_EXIT_EXCEEDED)
+
+
+def _check_transform(transform: str) -> None:
+    """Refuse what is no reference before anything runs; a file without a name is answered with the names in it."""
+    from gpufeed.bench.transforms import BUILT_IN, check_reference
+
+    if ":" in transform or transform in BUILT_IN:
+        check_reference(transform)
+    elif not transform.endswith(".py"):
+        close = difflib.get_close_matches(transform, BUILT_IN, n=1)
+        instead = f"; did you mean {close[0]}?" if close else ""
+        names = ", ".join(BUILT_IN)
+        raise ArgumentError(f"the transform must be one of {names}, or FILE.py:NAME, got {transform!r}{instead}")
 
 
 def _deliver(verification: Verification, json_file: str | None, json_path: Path | None) -> None:

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from gpufeed.draws import Draws, epoch_key
 from gpufeed.inspect.drawn_by_torchvision import THEIRS
 from gpufeed.inspect.drawn_by_us import OURS
+from gpufeed.inspect.places import number_of
 from gpufeed.inspect.quantities import Categories, Range
 from gpufeed.inspect.verify_results import DrawCheck
 from gpufeed.parameters import Branches, OpParameters, draw_parameters, rows_of
@@ -133,12 +134,19 @@ def _decisions(step: Step, op: BranchOp, drawn: Branches, transform: object) -> 
         yield _Pair(step.place, step.name, "rate", (drawn.order[:, 0] >= 0).astype(np.float64), float(p))
     elif isinstance(op, RandomChoice):
         weights = np.array(_stated_weights(transform, op), dtype=np.float64)
-        ours = Categories(np.bincount(drawn.order[:, 0], minlength=len(weights)))
+        ours = Categories(np.bincount(drawn.order[:, 0], minlength=len(weights)), _names_inside(step, len(weights)))
         yield _Pair(step.place, step.name, "choice", ours, Categories(weights / weights.sum()))
     elif isinstance(op, RandomOrder):
         count = len(op.parts)
-        ours = Categories(np.bincount(drawn.order[:, 0], minlength=count))
+        ours = Categories(np.bincount(drawn.order[:, 0], minlength=count), _names_inside(step, count))
         yield _Pair(step.place, step.name, "first", ours, Categories(np.full(count, 1 / count)))
+
+
+def _names_inside(step: Step, count: int) -> list[str]:
+    """What to call the ``count`` branches of a container: by their first transforms' numbers, or else their own."""
+    if len(step.branches) == count and all(step.branches):
+        return [number_of(branch[0].place) for branch in step.branches]
+    return [f"number {branch}" for branch in range(count)]
 
 
 def _stated_weights(transform: object, op: RandomChoice) -> Sequence[float]:
@@ -268,7 +276,7 @@ def _check_categories(pair: _Pair, ours: Categories, theirs: Categories, level: 
     ]
     distances = np.abs(shares - wanted)
     farthest = int(np.argmax(distances / np.maximum(limits, 1e-12)))
-    named = _Pair(pair.place, pair.name, f"{pair.quantity} {farthest} of {len(wanted)}", ours, theirs)
+    named = _Pair(pair.place, pair.name, f"{pair.quantity}: {ours.names[farthest]}", ours, theirs)
     return _draw_check(
         named,
         float(shares[farthest]),

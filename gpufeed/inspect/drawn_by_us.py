@@ -76,7 +76,7 @@ def _jitter(op: ColorJitter, values: _Values, sizes: _Sizes | None) -> Quantitie
         if op.p < 1.0:
             found[f"{name} rate"] = (~np.isnan(values[:, 4 + number])).astype(np.float64)
     if op.order == "random":
-        found["first"] = Categories(np.bincount(values[:, 0].astype(np.int64), minlength=4))
+        found["first"] = Categories(np.bincount(values[:, 0].astype(np.int64), minlength=4), FACTORS)
     else:
         found["contrast first rate"] = (values[:, 1] == 1).astype(np.float64)
     return found
@@ -87,7 +87,7 @@ def _permutation(op: ChannelPermutation, order: _Values, sizes: _Sizes | None) -
     channels = order.shape[1]
     each = list(itertools.permutations(range(channels)))
     numbers = np.array([int((order == np.array(one)).all(axis=1).sum()) for one in each], dtype=np.int64)
-    return {"permutation": Categories(numbers)}
+    return {"permutation": Categories(numbers, [", ".join(map(str, one)) for one in each])}
 
 
 def _blur(op: GaussianBlur, sigma: _Values, sizes: _Sizes | None) -> Quantities:

@@ -16,6 +16,7 @@ from gpufeed.spec import ImageSpec
 from gpufeed.translation import Step, translate
 
 __all__ = [
+    "ENDS_IN_PIL",
     "SCHEMA",
     "SCHEMA_VERSION",
     "ExplainedGroup",
@@ -31,6 +32,12 @@ __all__ = [
 
 SCHEMA = "gpufeed.explain"
 SCHEMA_VERSION = 1
+
+ENDS_IN_PIL = (
+    "the transform must end in a tensor, and this one ends in a PIL image, which can't be collated; "
+    "append ToTensor(), or ToImage() and ToDtype(torch.float32, scale=True)"
+)
+"""What the loader says too."""
 
 Library = Literal["DALI", "torch"]
 """Whose stage it is."""
@@ -155,6 +162,16 @@ class Explanation:
         """All that can't be translated, or can't run on this device."""
         return tuple(refused for step in self.each_step() for refused in _refused(step))
 
+    @property
+    def unfit(self) -> str | None:
+        """Why no loader takes what comes out, and the way out; ``None`` where one does, or nothing comes out."""
+        return ENDS_IN_PIL if self.output is not None and self.output.container == "pil" else None
+
+    @property
+    def sizes_vary(self) -> bool:
+        """Whether images of unequal size come out."""
+        return self.output is not None and self.output.size_hw is None
+
 
 def _refused(step: ExplainedStep) -> Iterator[Refused]:
     if step.refusal is not None:
@@ -265,6 +282,7 @@ def to_json(explanation: Explanation) -> str:
         "output": _spec(explanation.output),
         "steps": list(map(_described_step, explanation.steps)),
         "groups": [asdict(group) for group in explanation.groups],
+        "unfit": explanation.unfit,
         "refused": [asdict(refused) for refused in explanation.refused],
     }
     return json.dumps(document, indent=2) + "\n"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
@@ -17,12 +16,15 @@ from rich.text import Text
 
 from gpufeed.bounds import Bound
 from gpufeed.inspect.explain import ExplainedGroup, ExplainedOp, ExplainedStep, Explanation
+from gpufeed.inspect.places import number_of
 from gpufeed.spec import ImageSpec
 
 __all__ = ["render", "show"]
 
 _WIDTH = 80  # of plain text
 _WIDE = 104  # from here on there is room for the inputs too
+_LONGEST_WORD = 28  # of what is called; a call's arguments may be cut
+_NOTHING = "passed through"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +64,20 @@ def _parts(explanation: Explanation, signs: _Signs, width: int) -> Iterable[Rend
     notes = _Notes()
     facts = signs.dot.join((explanation.subject, f"on {explanation.device}"))
     yield Padding(Text.assemble(("gpufeed explain", "bold"), signs.dot, facts), (0, 0, 1, 0))
-    yield _before(explanation, notes, signs, width >= _WIDE)
+    yield _before(explanation, notes, signs, width)
     if notes.texts:
         yield Padding(notes.table(), (1, 0, 0, 0))
     if explanation.groups:
         yield Padding(_after(explanation, signs), (1, 0, 0, 0))
     if explanation.refused:
         yield Padding(_refusals(explanation), (1, 0, 0, 0))
+    if explanation.sizes_vary and not explanation.unfit:
+        yield Padding(
+            Text("Images of unequal size need a collate_fn: the output's size follows the file's."), (1, 0, 0, 0)
+        )
     yield Padding(_verdict(explanation), (1, 0, 0, 0))
+    if explanation.unfit:
+        yield Padding(Text(f"Refused: {explanation.unfit}.", style="red"), (1, 0, 0, 0))
 
 
 @dataclass(slots=True)
@@ -90,47 +98,85 @@ class _Notes:
         return table
 
 
-def _before(explanation: Explanation, notes: _Notes, signs: _Signs, wide: bool) -> Table:
-    """Per transform the ops that it became."""
+def _before(explanation: Explanation, notes: _Notes, signs: _Signs, width: int) -> Table:
+    """Per transform the ops that it became: side by side, or where that needs words to be cut one below the other."""
+    wide = width >= _WIDE
     runs = any(explained.stage for step in explanation.each_step() for explained in step.ops)
-    columns = [
-        _Column("", lambda row: row.number),
-        _Column("transform", lambda row: row.transform, fold=True),
-        _Column("becomes", lambda row: row.op, fold=True),
-        *([_Column("runs in", lambda row: row.runs_in)] if runs else []),
-        *([_Column("input", lambda row: _spec(row.input))] if wide else []),
-        _Column("output", lambda row: _spec(row.output)),
-        _Column("exactness", lambda row: row.exactness),
-    ]
-    table = Table(box=signs.box, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
-    for column in columns:
-        table.add_column(column.header, no_wrap=not column.fold, overflow="fold")
-    rows = [_Row(transform=Text("the decoded image", style="dim"), output=explanation.input)]
+    rows = [_Row(transform="the decoded image", dim=True, output=explanation.input)]
     for step, depth in _each_step(explanation.steps):
         rows += _rows(step, depth, notes, wide)
-    for row in rows:
+    for beside, with_input in ((True, wide), (False, wide), (False, False)):
+        shown = rows if beside else [one for row in rows for one in _below(row)]
+        columns = [
+            _Column("", lambda row: row.number),
+            _Column("transform", lambda row: row.padded(row.transform, row.depth), fold=True),
+            *([_Column("becomes", lambda row: row.padded(row.op, row.op_depth), fold=True)] if beside else []),
+            *([_Column("runs in", lambda row: row.runs_in)] if runs else []),
+            *([_Column("input", lambda row: _spec(row.input))] if with_input else []),
+            _Column("output", lambda row: _spec(row.output)),
+            _Column("exactness", lambda row: row.exactness),
+        ]
+        least = [column.least(shown) for column in columns]
+        if sum(least) + 2 * (len(columns) - 1) <= width:
+            break
+    table = Table(box=signs.box, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
+    for column, narrowest in zip(columns, least, strict=True):
+        header = "transform, and what it becomes" if column.header == "transform" and not beside else column.header
+        table.add_column(header, no_wrap=not column.fold, overflow="fold", min_width=narrowest)
+    for row in shown:
         table.add_row(*(column.cell(row) for column in columns))
     return table
 
 
+def _below(row: _Row) -> Iterator[_Row]:
+    """A row as one or two: the op below the transform, except where it is called as that, or that without Random."""
+    if not row.op:
+        yield row
+    elif row.transform.partition("(")[0].removeprefix("Random") == row.op.removeprefix("Random"):
+        yield replace(row, op="")
+    elif row.op == _NOTHING:
+        yield replace(row, op="", transform=f"{row.transform}: {row.op}")
+    else:
+        if row.transform:
+            yield _Row(row.number, row.transform, row.depth, dim=row.dim)
+        yield replace(row, number="", transform=f"-> {row.op}", depth=row.op_depth + 1, op="")
+
+
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """A line of the first table: a transform, or one of its ops."""
+    """A line of the first table: a transform, or one of its ops; each as deep as it is inside of others."""
 
     number: str = ""
-    transform: RenderableType = ""
-    op: RenderableType = ""
+    transform: str = ""
+    depth: int = 0
+    op: str = ""
+    op_depth: int = 0
     runs_in: str = ""
     input: ImageSpec | None = None
     output: ImageSpec | None = None
-    exactness: RenderableType = ""
+    exactness: Text = field(default_factory=Text)
+    dim: bool = False
+
+    def padded(self, text: str, depth: int) -> Padding:
+        """A text of this row, indented; its lines too where it is folded."""
+        return Padding(Text(text, style="dim" if self.dim or text == _NOTHING else ""), (0, 0, 0, 2 * depth))
 
 
 @dataclass(frozen=True, slots=True)
 class _Column:
     header: str
-    cell: Callable[[_Row], RenderableType]
+    cell: Callable[[_Row], str | Text | Padding]
     fold: bool = False
+
+    def least(self, rows: Iterable[_Row]) -> int:
+        """The columns that it needs; where it may be folded those of its longest word, but not for a whole call."""
+        return max([len(self.header), *(self._needs(self.cell(row)) for row in rows)])
+
+    def _needs(self, cell: str | Text | Padding) -> int:
+        if isinstance(cell, Padding):
+            words = str(cell.renderable).replace("-> ", "->_").split()
+            return cell.left + min(max(map(len, words), default=0), _LONGEST_WORD)
+        return max(map(len, str(cell).splitlines()), default=0)
 
 
 def _each_step(steps: Iterable[ExplainedStep], depth: int = 0) -> Iterator[tuple[ExplainedStep, int]]:
@@ -141,19 +187,19 @@ def _each_step(steps: Iterable[ExplainedStep], depth: int = 0) -> Iterator[tuple
 
 
 def _rows(step: ExplainedStep, depth: int, notes: _Notes, wide: bool) -> Iterator[_Row]:
-    indent = (0, 0, 0, 2 * depth)
     called = step.text if wide and not step.text.startswith("<") else _short(step.name)
-    row = _Row(".".join(re.findall(r"\[(\d+)\]", step.place)), Padding(Text(called), indent))
+    row = _Row(number_of(step.place), called, depth)
     if step.refusal is not None:
         yield replace(row, exactness=Text("refused", style="red"))
     elif step.passes_through:
-        yield replace(row, op=Padding(Text("passed through", style="dim"), indent))
+        yield replace(row, op=_NOTHING, op_depth=depth)
     elif not step.ops:  # a container with something refused in it
         yield row
     for explained, inner_depth in _each_op(step, depth):
         yield replace(
             row,
-            op=Padding(Text(type(explained.op).__name__), (0, 0, 0, 2 * inner_depth)),
+            op=type(explained.op).__name__,
+            op_depth=inner_depth,
             runs_in="" if explained.stage is None else f"{explained.stage}\n{explained.runs_on}",
             input=explained.input,
             output=explained.output,

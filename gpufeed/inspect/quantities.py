@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,9 +40,11 @@ class Categories:
 
     Attributes:
         numbers: (K,) counts, or probabilities that sum to 1.
+        names: of the outcomes, as in "first: hue"; counts have them.
     """
 
     numbers: NDArray[np.int64] | NDArray[np.float64]
+    names: Sequence[str] = ()
 
 
 Quantities = Mapping[str, NDArray[np.float64] | Categories]

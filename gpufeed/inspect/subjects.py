@@ -10,7 +10,7 @@ from torch import nn
 from torchvision import models
 
 from gpufeed.errors import ArgumentError
-from gpufeed.pipelines import load_object
+from gpufeed.pipelines import load_object, split_reference
 
 __all__ = ["transform_names", "transform_of_file", "transform_of_weights"]
 
@@ -22,25 +22,42 @@ def transform_of_file(reference: str) -> object:
     """Run the Python file in ``FILE.py:NAME`` and return the transform that it calls ``NAME``.
 
     Raises:
-        ArgumentError: as for `gpufeed.pipelines.load_object`; for what is no transform at all; and for a ``FILE.py``
-            without a name, with the names in it.
+        ArgumentError: as for `gpufeed.pipelines.load_object`, with close names of transforms; for what is no transform
+            at all; and for a ``FILE.py`` without a name, with the names in it.
     """
     if reference.endswith(".py"):
         raise ArgumentError(_without_name(reference))
-    value = load_object(reference)
+    path, name = split_reference(reference)
+    file = reference.rpartition(":")[0]
+    namespace = cast("dict[str, object]", load_object(f"{file}:__dict__"))
+    if name not in namespace:
+        raise ArgumentError(f"{path} has no name {name!r}; {_named_instead(name, transform_names(namespace))}")
+    value = namespace[name]
     if isinstance(value, type) or not callable(value):
         kind = f"the class {value.__name__}" if isinstance(value, type) else f"of type {type(value).__name__}"
         raise ArgumentError(f"{reference} is {kind}, not a transform; name an object such as Compose([...])")
     return value
 
 
+def _named_instead(name: str, names: list[str]) -> str:
+    close = difflib.get_close_matches(name, names, n=3)
+    if close:
+        return f"did you mean {' or '.join(close)}?"
+    if not names:
+        return "it holds no transform under a name of its own"
+    return f"it holds {_held(names)}"
+
+
+def _held(names: list[str]) -> str:
+    shown = ", ".join(names[:_NAMES_SHOWN]) + (", ..." if len(names) > _NAMES_SHOWN else "")
+    return f"the transform {shown}" if len(names) == 1 else f"the transforms {shown}"
+
+
 def _without_name(file: str) -> str:
     names = transform_names(cast("dict[str, object]", load_object(f"{file}:__dict__")))
     if not names:
         return f"{file} holds no transform under a name of its own; give one a name and add it, as in {file}:NAME"
-    shown = ", ".join(names[:_NAMES_SHOWN]) + (", ..." if len(names) > _NAMES_SHOWN else "")
-    holds = f"the transform {shown}" if len(names) == 1 else f"the transforms {shown}"
-    return f"{file} holds {holds}; name one, as in {file}:{names[0]}"
+    return f"{file} holds {_held(names)}; name one, as in {file}:{names[0]}"
 
 
 def transform_names(namespace: Mapping[str, object]) -> list[str]:

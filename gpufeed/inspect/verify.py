@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -17,13 +17,16 @@ from gpufeed import reference
 from gpufeed.bench.environment import describe
 from gpufeed.bench.images import ImageFolderFiles
 from gpufeed.bench.progress import Reporter
-from gpufeed.bench.transforms import load_transform
+from gpufeed.bench.transforms import BUILT_IN, load_transform
 from gpufeed.bounds import DECODE_BOUNDS
 from gpufeed.devices import resolve_device
 from gpufeed.draws import Draws, epoch_key
 from gpufeed.errors import ArgumentError, UnsupportedError
 from gpufeed.inspect.distributions import compare_draws
+from gpufeed.inspect.explain import ENDS_IN_PIL
+from gpufeed.inspect.places import numbers_of_ops
 from gpufeed.inspect.side_by_side import Picture, check_save_target, write_pictures
+from gpufeed.inspect.subjects import transform_of_file, transform_of_weights
 from gpufeed.inspect.verify_device import runner_for
 from gpufeed.inspect.verify_differences import as_tensor, full_scales, same_bits
 from gpufeed.inspect.verify_files import Loaded, evenly, open_as_torchvision
@@ -52,10 +55,11 @@ class Request:
     Attributes:
         files: the image folder.
         data: what it is, in words.
-        transform: ``train``, ``eval`` or ``FILE.py:NAME``.
+        transform: ``train``, ``eval`` or ``FILE.py:NAME``; or torchvision's name of weights.
         num_samples: how many files, evenly over the list.
         device: ``auto``, ``cpu`` or ``cuda``, as `gpufeed.DataLoader` takes it.
         seed: of the draws.
+        weights: whether ``transform`` names weights.
         save: a folder for side-by-side pictures; ``None``: none are made.
     """
 
@@ -65,6 +69,7 @@ class Request:
     num_samples: int = 256
     device: str = "auto"
     seed: int = 0
+    weights: bool = False
     save: Path | None = None
 
 
@@ -81,17 +86,15 @@ def verify(request: Request, progress: Reporter) -> Verification:
     started_s = time.monotonic()
     if request.save is not None:
         check_save_target(request.save)
-    transform = load_transform(request.transform)
+    transform = _transform_of(request)
     translation = translate(transform)
     plan = translation.require()
     if plan.output.container == "pil":
-        raise UnsupportedError(
-            f"{request.transform} ends in a PIL image, which no loader can collate; append ToTensor(), or ToImage() "
-            "and ToDtype(torch.float32, scale=True)"
-        )
+        raise UnsupportedError(ENDS_IN_PIL)
     device = resolve_device(request.device)
     placement = place(plan, "cuda" if device.type == "cuda" else "cpu").require()
-    run = _Run(request, transform, placement, device, evenly(request.files, request.num_samples))
+    files = evenly(request.files, request.num_samples)
+    run = _Run(request, transform, placement, device, files, numbers_of_ops(translation.steps))
     interrupted = False
     draws: tuple[tuple[DrawCheck, ...], tuple[str, ...]] = ((), ())
     pictures: tuple[str, ...] = ()
@@ -132,6 +135,14 @@ def verify(request: Request, progress: Reporter) -> Verification:
     )
 
 
+def _transform_of(request: Request) -> Callable[[Any], Any]:
+    if request.weights:
+        return cast("Callable[[Any], Any]", transform_of_weights(request.transform))
+    if request.transform in BUILT_IN:
+        return load_transform(request.transform)
+    return cast("Callable[[Any], Any]", transform_of_file(request.transform))
+
+
 def _nothing_left(left_out: list[LeftOutSample]) -> str:
     first = left_out[0]
     return f"none of the {len(left_out)} files could be loaded; the first is {first.file}: {first.reason}"
@@ -146,6 +157,7 @@ class _Run:
     placement: Placement
     device: torch.device
     files: ImageFolderFiles
+    numbers: Mapping[str, str]
     sizes_hw: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
     left_out: list[LeftOutSample] = field(default_factory=list[LeftOutSample])
     _places: dict[str, OpAt] = field(init=False)
@@ -159,7 +171,7 @@ class _Run:
     def __post_init__(self) -> None:
         plan, device = self.plan, self.placement.device
         scales = full_scales(plan)
-        self._places = {at.place: at for at in ops_at(plan, device)}
+        self._places = {at.place: at for at in ops_at(plan, device, self.numbers)}
         decoder = OpJudge(
             DECODE, "the decoder", "the decoder", "decode", DECODED, DECODE_BOUNDS[device], scales[0], resamples=False
         )
@@ -286,7 +298,7 @@ class _Run:
             for step in walk(self.plan, image, self._parameters(worst.index, image), 0):
                 if step.place == check.place:
                     position = int(check.place.partition(".")[0]) + 1
-                    title = f"op {check.place} {check.name}"
+                    title = " ".join(filter(None, ("op", check.number, check.name)))
                     return Picture(title, worst, batched(step.after), self._ours(step), position, self.plan)
         return None
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
-from dataclasses import dataclass, field, fields
+import math
+from collections.abc import Callable, Generator, Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, cast
 
 import numpy as np
@@ -23,7 +24,7 @@ from gpufeed.spec import ImageSpec
 __all__ = ["DECODE", "OpAt", "OpJudge", "OpRun", "Runner", "as_image", "batched", "ops_at", "walk"]
 
 _SLACK_VALUES = 3
-"""Where a share of the values may be beyond the usual bound, one pixel of a small image may be in any case."""
+"""Where a share of the values may be beyond the usual bound, so many more may be: a handful decides nothing."""
 
 _ROUNDING_255 = 1e-9
 """What float64 adds to a difference while it is scaled."""
@@ -39,6 +40,7 @@ class OpAt:
         spec: its input.
         bound: what holds for it on the device.
         scale: of its output's values.
+        number: of the transform that it comes from; see `OpCheck.number`.
     """
 
     place: str
@@ -46,19 +48,26 @@ class OpAt:
     spec: ImageSpec
     bound: Bound
     scale: Scale
+    number: str = ""
 
 
 DECODE = "decode"
 """The place of the decoder, which comes before every op."""
 
 
-def ops_at(plan: Plan, device: Device) -> tuple[OpAt, ...]:
-    """Every op of a plan in order, those inside of others after the one that holds them."""
+def ops_at(plan: Plan, device: Device, numbers: Mapping[str, str] | None = None) -> tuple[OpAt, ...]:
+    """Every op of a plan in order, those inside of others after the one that holds them.
+
+    Args:
+        plan: the plan.
+        device: where it runs.
+        numbers: of the transforms, by the places of the ops.
+    """
     found: list[OpAt] = []
     scales = full_scales(plan)
     for position, (op, spec) in enumerate(zip(plan.ops, plan.specs(), strict=False)):
         _collect(found, str(position), op, spec, scales[position + 1], device)
-    return tuple(found)
+    return tuple(replace(at, number=(numbers or {}).get(at.place, "")) for at in found)
 
 
 def _collect(found: list[OpAt], place: str, op: Op, spec: ImageSpec, scale: Scale, device: Device) -> None:
@@ -141,6 +150,7 @@ class OpJudge:
         scale: of its output.
         resamples: whether border and interior are told apart.
         holds_ops: whether there are only ops inside to judge.
+        number: as in `OpCheck.number`.
     """
 
     place: str
@@ -152,6 +162,7 @@ class OpJudge:
     scale: Scale
     resamples: bool
     holds_ops: bool = False
+    number: str = ""
     _whole: Differences = field(default_factory=Differences)
     _border: Differences = field(default_factory=Differences)
     _interior: Differences = field(default_factory=Differences)
@@ -176,6 +187,7 @@ class OpJudge:
             at.scale,
             resamples,
             isinstance(at.op, BranchOp),
+            at.number,
         )
         judge._whole.usual_255 = at.bound.usual_255
         return judge
@@ -241,11 +253,15 @@ class OpJudge:
             passed_on=passed_on if passed_on.share_unequal else None,
             worst=self._worst,
             exceeded=self._exceeded(),
+            number=self.number,
+            num_beyond_allowed=_allowed(bound, self._whole.num_values),
         )
 
     @property
     def _label(self) -> str:
-        return self.text if self.place == DECODE else f"op {self.place} ({self.short})"
+        if self.place == DECODE:
+            return self.text
+        return f"op {self.number} ({self.short})" if self.number else f"the op {self.short}"
 
     def _exceeded(self) -> str:
         if self._misfit:
@@ -259,7 +275,7 @@ class OpJudge:
                 f"{self._label} is {_number(worst.largest_255)}/255 off torchvision and must be {allowed}: {worst.file}"
             )
         beyond, values = self._whole.num_beyond, self._whole.num_values
-        if beyond > bound.share_beyond * values + (_SLACK_VALUES if bound.share_beyond else 0):
+        if beyond > _allowed(bound, values):
             largest = bound.largest_255
             if largest is None or largest > bound.usual_255:
                 return (
@@ -267,6 +283,11 @@ class OpJudge:
                     f"255 off torchvision, and {100 * bound.share_beyond:.6g} % may be; farthest in {worst.file}"
                 )
         return ""
+
+
+def _allowed(bound: Bound, num_values: int) -> int:
+    """How many values may be beyond the usual bound."""
+    return math.floor(bound.share_beyond * num_values) + (_SLACK_VALUES if bound.share_beyond else 0)
 
 
 def _short(op: Op) -> str:

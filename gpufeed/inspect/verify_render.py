@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import TextIO
 
 from rich import box
@@ -13,12 +13,14 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from gpufeed.inspect.places import number_of
 from gpufeed.inspect.verify_results import DrawCheck, OpCheck, Spread, Verification, WholeCheck
 
 __all__ = ["render", "show"]
 
 _WIDTH = 80  # of plain text
-_LABEL = 27  # columns for an op in plain text
+_SHORTEST_LABEL = 4
+_LEFT_OUT_SHOWN = 10
 _GOOD, _BAD = "green", "bold red"
 
 
@@ -41,7 +43,7 @@ def show(verification: Verification, stream: TextIO) -> None:
     """Print it in the form that fits the stream: a terminal that can show it gets colours and signs."""
     if stream.isatty() and (stream.encoding or "").lower().replace("-", "") == "utf8":
         console = Console(file=stream)
-        for part in _parts(verification, _RICH, _LABEL + max(console.width - _WIDTH, 0)):
+        for part in _parts(verification, _RICH, console.width):
             console.print(part)
     else:
         encoding = stream.encoding or "utf-8"  # a file's name may have signs that the stream lacks
@@ -53,18 +55,19 @@ def render(verification: Verification, width: int = _WIDTH) -> str:
     """The verification as plain ASCII text of at most ``width`` columns, ending in a newline."""
     stream = io.StringIO()
     console = Console(file=stream, width=width, color_system=None, force_terminal=False, legacy_windows=False)
-    for part in _parts(verification, _ASCII, _LABEL + max(width - _WIDTH, 0)):
+    for part in _parts(verification, _ASCII, width):
         console.print(part, highlight=False)
     return "\n".join(line.rstrip() for line in stream.getvalue().splitlines()) + "\n"
 
 
-def _parts(verification: Verification, signs: _Signs, label: int) -> Iterable[RenderableType]:
+def _parts(verification: Verification, signs: _Signs, width: int) -> Iterable[RenderableType]:
     yield Padding(_title(verification, signs), (0, 0, 1, 0))
-    yield _ops_table(verification.ops, signs, label)
+    yield Padding(Text("Each op on torchvision's own input; differences in 1/255 of full intensity."), (0, 0, 1, 0))
+    yield _ops_table(verification.ops, signs, width)
     if verification.whole is not None:
-        yield Padding(_whole_table(verification.whole, signs), (1, 0, 0, 0))
+        yield Padding(_whole_table(verification.whole, signs, width), (1, 0, 0, 0))
     if verification.draws:
-        yield Padding(_draws_table(verification.draws, signs, label), (1, 0, 0, 0))
+        yield Padding(_draws_table(verification.draws, signs, width), (1, 0, 0, 0))
     for paragraph in _paragraphs(verification, signs):
         yield Padding(paragraph, (1, 0, 0, 0))
     yield Padding(_verdict(verification), (1, 0, 0, 0))
@@ -83,36 +86,61 @@ def _title(verification: Verification, signs: _Signs) -> Text:
     return Text.assemble(("gpufeed verify", "bold"), signs.dot, signs.dot.join(facts))
 
 
-def _table(signs: _Signs) -> Table:
-    return Table(box=signs.box, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
+@dataclass(slots=True)
+class _Rows:
+    """A table of which only one column is cut where it is too wide: all others are shown whole.
+
+    Attributes:
+        headers: of the columns.
+        left: the columns that are aligned to the left.
+        label: the column that is cut.
+    """
+
+    headers: Sequence[str]
+    left: Sequence[int]
+    label: int
+    rows: list[tuple[Sequence[str | Text], str]] = field(default_factory=list[tuple[Sequence[str | Text], str]])
+
+    def add(self, *cells: str | Text, style: str = "") -> None:
+        """A row; cells that aren't given are empty."""
+        self.rows.append(((*cells, *[""] * (len(self.headers) - len(cells))), style))
+
+    def table(self, signs: _Signs, width: int) -> Table:
+        """The table in ``width`` columns."""
+        table = Table(box=signs.box, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
+        last = len(self.headers) - 1
+        for number, header in enumerate(self.headers):
+            table.add_column(header, justify="left" if number in self.left else "right", no_wrap=True)
+        others = sum(self._widest(number) + 2 for number in range(last + 1) if number != self.label)  # 2 for the gap
+        label = max(width - others, _SHORTEST_LABEL)
+        for cells, style in self.rows:
+            shown = [_cut(str(one), label, signs) if at == self.label else one for at, one in enumerate(cells)]
+            table.add_row(*shown, style=style)
+        return table
+
+    def _widest(self, number: int) -> int:
+        texts = [self.headers[number], *(str(cells[number]) for cells, _ in self.rows)]
+        return max(len(line) for text in texts for line in (text.splitlines() or [""]))
 
 
-def _ops_table(ops: Iterable[OpCheck], signs: _Signs, label: int) -> Table:
-    table = _table(signs)
-    table.add_column("op, on torchvision's input\n(differences in 1/255)", no_wrap=True)
-    table.add_column("sam-\nples", justify="right", no_wrap=True)
-    table.add_column("\nmax", justify="right", no_wrap=True)
-    table.add_column("\nmean", justify="right", no_wrap=True)
-    table.add_column("\n99.9 %", justify="right", no_wrap=True)
-    table.add_column("above\n1/255", justify="right", no_wrap=True)
-    table.add_column("\nbound", no_wrap=True)
-    table.add_column("", no_wrap=True)
+def _ops_table(ops: Iterable[OpCheck], signs: _Signs, width: int) -> Table:
+    rows = _Rows(("", "\nop", "\nfiles", "\nmax", "\nmean", "\n99.9 %", "above\n1/255", "\nbound", ""), (0, 1, 7, 8), 1)
     for check in ops:
-        depth = check.place.count(".")
-        name = check.short if check.place == "decode" else f"{check.place.rpartition('.')[2]} {check.short}"
-        name = _cut(" " * depth + name, label, signs)
+        indent = " " * check.place.count(".")
+        name = indent + check.short
         if check.holds_ops:
-            table.add_row(name)
+            rows.add(check.number, name)
             continue
         if check.spread is None:
             verdict = Text("EXCEEDED", style=_BAD) if check.exceeded else Text("not seen")
-            table.add_row(name, str(check.num_samples), "", "", "", "", _bound(check, signs), verdict)
+            rows.add(check.number, name, str(check.num_samples), "", "", "", "", _bound(check, signs), verdict)
             continue
-        table.add_row(name, str(check.num_samples), *_numbers(check.spread), _bound(check, signs), _op_verdict(check))
+        found = (str(check.num_samples), *_numbers(check.spread))
+        rows.add(check.number, name, *found, _bound(check, signs), _op_verdict(check))
         for where, spread in (("border", check.border), ("interior", check.interior)):
             if spread is not None and check.spread.largest_255 > 0.0:
-                table.add_row(" " * (depth + 2) + where, "", *_numbers(spread), style="dim")
-    return table
+                rows.add("", f"{indent}  {where}", "", *_numbers(spread), style="dim")
+    return rows.table(signs, width)
 
 
 def _cut(text: str, width: int, signs: _Signs) -> str:
@@ -139,14 +167,20 @@ def _number(value: float) -> str:
 def _percent(share: float) -> str:
     if share == 0.0:
         return "0 %"
+    if share < 5e-6:
+        return f"{100 * share:.0e} %"
     return f"{100 * share:.3f} %" if share < 0.1 else f"{100 * share:.0f} %"
+
+
+def _whole_percent(share: float) -> str:
+    return f"{100 * share:.6g} %"
 
 
 def _bound(check: OpCheck, signs: _Signs) -> str:
     if check.bound_kind == "exact":
         return "equal"
     if check.bound_largest_255 is None:
-        return f"usual {check.bound_usual_255:.3g}"
+        return f"{check.bound_usual_255:.3g} for\n{_whole_percent(1 - check.bound_share_beyond)}"
     return f"{signs.at_most}{check.bound_largest_255:.3g}"
 
 
@@ -157,28 +191,29 @@ def _op_verdict(check: OpCheck) -> Text:
     return Text("equal" if equal else "within", style=_GOOD)
 
 
-def _whole_table(whole: WholeCheck, signs: _Signs) -> Table:
+def _whole_table(whole: WholeCheck, signs: _Signs, width: int) -> Table:
     spread, budget = whole.spread, whole.budget
-    table = _table(signs)
-    table.add_column("the loader against the transform itself", no_wrap=True)
-    table.add_column("found", justify="right", no_wrap=True)
-    table.add_column("budget", justify="right", no_wrap=True)
-    table.add_column("", no_wrap=True)
+    rows = _Rows(("the loader against the transform itself", "found", "budget", ""), (0, 3), 0)
     for name, found, allowed, show_it in (
-        ("mean difference, in 1/255", spread.mean_255, budget.mean_255, _number),
-        ("99.9 % of values within, in 1/255", spread.p999_255, budget.p999_255, _number),
+        ("mean difference, in 1/255", spread.mean_255, budget.mean_255, _precise),
+        ("99.9 % of values within, in 1/255", spread.p999_255, budget.p999_255, _precise),
         ("values more than 1/255 off", spread.share_above_1, budget.share_above_1, _percent),
     ):
-        table.add_row(name, show_it(found), show_it(allowed), _verdict_of(found <= allowed))
-    kind = f"samples unlike {whole.dtype} {_shape(whole.shape)}"
+        rows.add(name, show_it(found), show_it(allowed), _verdict_of(found <= allowed))
+    kind = f"samples: not {whole.dtype} {_shape(whole.shape)}"
     for name, count in (
         (kind, whole.num_shape_mismatches),
-        ("samples unlike the ops in a row, bit for bit", whole.num_unlike_ops),
-        ("samples where plan and transform differ", whole.num_unlike_plan),
+        ("samples: loader unlike its ops one after the other", whole.num_unlike_ops),
+        ("samples: torchvision's objects unlike its functions", whole.num_unlike_plan),
     ):
         if count is not None:
-            table.add_row(name, str(count), "0", _verdict_of(count == 0))
-    return table
+            rows.add(name, str(count), "0", _verdict_of(count == 0))
+    return rows.table(signs, width)
+
+
+def _precise(value: float) -> str:
+    """Three digits, so that what is found and what is allowed don't look alike where they differ."""
+    return f"{value:.3g}"
 
 
 def _shape(shape: Iterable[int]) -> str:
@@ -189,38 +224,38 @@ def _verdict_of(holds: bool) -> Text:
     return Text("within", style=_GOOD) if holds else Text("EXCEEDED", style=_BAD)
 
 
-def _draws_table(draws: Iterable[DrawCheck], signs: _Signs, label: int) -> Table:
-    table = _table(signs)
-    table.add_column("what is drawn", no_wrap=True)
-    table.add_column("gpufeed\nmean", justify="right", no_wrap=True)
-    table.add_column("torchvision\nmean", justify="right", no_wrap=True)
-    table.add_column("distri-\nbutions apart", justify="right", no_wrap=True)
-    table.add_column("\nlimit", justify="right", no_wrap=True)
-    table.add_column("", no_wrap=True)
+def _draws_table(draws: Iterable[DrawCheck], signs: _Signs, width: int) -> Table:
+    headers = (
+        "",
+        "\n\nwhat is drawn",
+        "\ngpufeed\nmean",
+        "\ntorchvision\nmean",
+        "Kolmogorov-\nSmirnov\ndistance",
+        "\n\nlimit",
+        "",
+    )
+    rows = _Rows(headers, (0, 1, 6), 1)
     before = ""
     for check in draws:
-        name = check.name.rpartition(".")[2]
-        leaf = "" if check.place == before else name
+        if check.place != before:
+            rows.add(number_of(check.place), check.name.rpartition(".")[2])
         before = check.place
-        if leaf:
-            table.add_row(_cut(leaf, label, signs))
-        table.add_row(
-            _cut(f"  {check.quantity}", label, signs),
+        rows.add(
+            "",
+            f"  {check.quantity}",
             f"{check.ours:.3f}",
             f"{check.theirs:.3f}",
             f"{check.statistic:.4f}",
             f"{check.limit:.4f}",
             _verdict_of(check.holds),
         )
-    return table
+    return rows.table(signs, width)
 
 
-def _paragraphs(verification: Verification, signs: _Signs) -> Iterable[Text]:
+def _paragraphs(verification: Verification, signs: _Signs) -> Iterable[RenderableType]:
     bounded = [check for check in verification.ops if check.bound_words and not check.holds_ops]
     if bounded:
-        yield Text(
-            "Bounds: " + "; ".join(f"{check.place} {check.name}: {check.bound_words}" for check in bounded) + "."
-        )
+        yield _listed("Bounds:", dict.fromkeys(map(_bound_line, bounded)))
     if verification.whole is not None:
         yield Text(
             "Bounds hold for one op on torchvision's own input and don't compose. The budget of the whole is 1.5 times "
@@ -231,27 +266,65 @@ def _paragraphs(verification: Verification, signs: _Signs) -> Iterable[Text]:
     if verification.draws:
         counts = max(check.num_ours for check in verification.draws)
         yield Text(
-            f"Draws: {counts:,} of gpufeed's for files of these sizes, against torchvision's own. Equal distributions "
-            "exceed any of these limits in fewer than 1 of 10,000 runs.",
+            f"Draws: {counts:,} of gpufeed's for files of these sizes, against torchvision's own. The distance is the "
+            "largest one between their distribution functions; that of a rate is the difference of the rates, and of "
+            "several outcomes the one that is farthest off is shown. Equal distributions exceed any of these limits in "
+            "fewer than 1 of 10,000 runs.",
             style="dim",
         )
     if verification.undrawn:
         yield Text("Not compared as distributions: " + "; ".join(verification.undrawn) + ".")
     if verification.left_out:
-        first = verification.left_out[0]
-        count = len(verification.left_out)
-        yield Text(f"Left out: {count} of the files, the first is {first.file}: {first.reason}.", style="yellow")
+        yield _left_out(verification)
     if verification.pictures:
         yield Text(f"Pictures: {', '.join(verification.pictures)}")
 
 
+def _bound_line(check: OpCheck) -> str:
+    """What is promised, and where a share of the values may be farther off how large that share is."""
+    op = " ".join(part for part in (check.number, check.name if check.number else check.short) if part)
+    line = f"{op}: {check.bound_words}"
+    spread = check.spread
+    if spread is None or not check.bound_share_beyond:
+        return line
+    found, allowed = f"{100 * spread.share_beyond:.3g} %", _whole_percent(check.bound_share_beyond)
+    line += f"; beyond: {found} of {allowed} allowed"
+    num_beyond = round(spread.share_beyond * spread.num_values)
+    if check.bound_share_beyond * spread.num_values < num_beyond <= check.num_beyond_allowed:
+        line += f" ({num_beyond} of {spread.num_values:,} values, {check.num_beyond_allowed} may be)"
+    return line
+
+
+def _listed(title: str, lines: Iterable[str], style: str = "") -> Table:
+    """A title and indented lines."""
+    table = Table.grid(padding=(0, 1, 0, 0))
+    for line in lines:
+        table.add_row(Text("-", style=style), Text(line, style=style, overflow="fold"))
+    whole = Table.grid()
+    whole.add_row(Text(title, style=style))
+    whole.add_row(table)
+    return whole
+
+
+def _left_out(verification: Verification) -> Table:
+    """The files that can't be loaded, and why."""
+    left_out = verification.left_out
+    lines = [f"{left.file}: {left.reason}" for left in left_out[:_LEFT_OUT_SHOWN]]
+    if len(left_out) > _LEFT_OUT_SHOWN:
+        lines.append(f"and {len(left_out) - _LEFT_OUT_SHOWN} more")
+    return _listed(f"{len(left_out)} of {verification.num_chosen} files can't be loaded:", lines, "yellow")
+
+
 def _verdict(verification: Verification) -> Text:
-    """The last line: what holds, or what doesn't."""
-    stopped = "stopped by you; until then " if verification.interrupted else ""
+    """The last line: what holds, for how many of the files, or what doesn't."""
+    seen, chosen = verification.whole.num_samples if verification.whole else 0, verification.num_chosen
+    left_out = f"; {len(verification.left_out)} can't be loaded" if verification.left_out else ""
+    stopped = f"stopped by you after {seen} of {chosen} samples" if verification.interrupted else ""
+    of = f"{stopped}; until then " if stopped else f"{seen} of {chosen} files: " if left_out else ""
     took = f" ({verification.elapsed_s:.0f} s)"
     if not verification.failures:
-        return Text(f"{stopped}everything holds{took}", style=_GOOD)
+        return Text(f"{of}everything holds{left_out}{took}", style=_GOOD)
     lines = [f"exceeded: {sentence}" for sentence in verification.failures]
-    if stopped:
-        lines.insert(0, "stopped by you")
+    if stopped or left_out:
+        lines.insert(0, f"{stopped or f'compared: {seen} of {chosen} files'}{left_out}")
     return Text("\n".join(lines), style=_BAD)

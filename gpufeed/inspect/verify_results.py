@@ -96,6 +96,9 @@ class OpCheck:
             where there are none.
         worst: the sample farthest off.
         exceeded: what is wrong, in words; empty where the bound holds.
+        number: that of the transform it comes from, as ``gpufeed explain`` numbers them: ``2.0`` for the first one in
+            the third; several ops may have one. Empty for the decoder, and where the transform is no list of others.
+        num_beyond_allowed: how many of the values may be beyond ``bound_usual_255``.
     """
 
     place: str
@@ -117,6 +120,8 @@ class OpCheck:
     passed_on: Spread | None = None
     worst: Worst | None = None
     exceeded: str = ""
+    number: str = ""
+    num_beyond_allowed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,11 +270,14 @@ class Verification:
         return tuple(found)
 
 
+_TESTS = {"KS": "Kolmogorov and Smirnov's distance", "rate": "difference of the rates"}
+
+
 def _not_drawn_alike(check: DrawCheck) -> str:
     return (
         f"{check.place} ({check.name}) draws {check.quantity} otherwise than torchvision: {check.ours:.4g} on average, "
-        f"torchvision {check.theirs:.4g}; their distributions are {check.statistic:.3g} apart ({check.test}), and "
-        f"{check.limit:.3g} is allowed"
+        f"torchvision {check.theirs:.4g}; their distributions are {check.statistic:.3g} apart ({_TESTS[check.test]}), "
+        f"and {check.limit:.3g} is allowed"
     )
 
 

@@ -14,7 +14,8 @@ what is left of it.
 - The 99.9th percentile may be `GAIN` times the sum of theirs, and 1/255 more: percentiles don't add up, and a
   difference may fall on the other side of a rounding.
 - The share above 1/255 may be `GAIN` times the sum of theirs, and `MEETING` times the sum of the shares that are off at
-  all: two differences of 1/255 may meet in one value.
+  all: two differences of 1/255 may meet in one value. On few values `SLACK_VALUES` more may be: a handful decides
+  nothing.
 
 Without any difference in an op there is none to pass on, and the whole has to be equal within a millionth of full
 intensity, which is what a sum and a product in another order cost in float32.
@@ -34,19 +35,21 @@ __all__ = ["GAIN", "MEETING", "WholeJudge", "budget_of"]
 
 GAIN = 1.5
 MEETING = 0.1
+SLACK_VALUES = 3
 FLOAT_255 = 255e-6
 """A millionth of full intensity, in 1/255."""
 
 
-def budget_of(ops: Iterable[OpCheck]) -> Budget:
-    """What the whole may be off, from what the differences of the ops amount to."""
+def budget_of(ops: Iterable[OpCheck], num_values: int) -> Budget:
+    """What the whole, of ``num_values`` values, may be off, from what the differences of the ops amount to."""
     differing = [check.passed_on for check in ops if check.passed_on is not None]
     meeting = MEETING * sum(one.share_unequal for one in differing)
+    few = SLACK_VALUES / max(num_values, 1) if differing else 0.0
     percentiles = sum(one.p999_255 for one in differing)
     return Budget(
         mean_255=max(GAIN * sum(one.mean_255 for one in differing), FLOAT_255),
         p999_255=GAIN * percentiles + (1.0 if differing else FLOAT_255),
-        share_above_1=min(GAIN * sum(one.share_above_1 for one in differing) + meeting, 1.0),
+        share_above_1=min(GAIN * sum(one.share_above_1 for one in differing) + meeting + few, 1.0),
     )
 
 
@@ -110,7 +113,8 @@ class WholeJudge:
         """What was found so far; ``None`` before the first sample."""
         if self._first is None:
             return None
-        spread, budget = self._differences.spread(), budget_of(ops)
+        spread = self._differences.spread()
+        budget = budget_of(ops, spread.num_values)
         return WholeCheck(
             num_samples=self._num_samples,
             spread=spread,

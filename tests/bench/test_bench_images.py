@@ -60,7 +60,7 @@ def test_wrong_folders_give_one_sentence_each(photos: Path, tmp_path: Path) -> N
         (tmp_path / "missing", "there is no folder"),
         (photos / "ant" / "0.jpg", "is a file, not an image folder"),
         (empty, "has no class folders"),
-        (loose, "has 1 images but no class folders"),
+        (loose, "has 1 image but no class folders"),
         (no_images, "the 1 class folders of .* hold no images"),
     ):
         with pytest.raises(ArgumentError, match=problem) as caught:

@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from gpufeed.cli import main
+from gpufeed.inspect.explain import ENDS_IN_PIL
 
 TEXT = """
 import os
@@ -19,7 +20,8 @@ print("hello from the file")
 os.system("echo hello from its child")
 train = v2.Compose([v2.RandomResizedCrop(24), v2.RandomHorizontalFlip(), v2.PILToTensor()])
 lambdas = v2.Compose([v2.Lambda(lambda x: x), v2.CenterCrop(9)])
-box = v2.Resize((9, 9), interpolation=InterpolationMode.BOX)
+box = v2.Compose([v2.Resize((9, 9), interpolation=InterpolationMode.BOX), v2.PILToTensor()])
+pil = v2.Compose([v2.Resize(9), v2.CenterCrop(7)])
 number = 3
 """
 
@@ -66,6 +68,17 @@ def test_a_refused_transform_is_exit_code_1(file: str, form: tuple[str, ...]) ->
     assert _explain(f"{file}:box", "--device", "cuda", *form).exit_code == 1
 
 
+def test_a_transform_that_ends_in_a_pil_image_is_shown_and_refused(file: str) -> None:
+    result = _explain(f"{file}:pil", "--device", "cpu")
+    assert result.exit_code == 1
+    text = " ".join(result.stdout.split())
+    assert "CenterCrop" in text
+    assert f"Refused: {ENDS_IN_PIL}." in text
+    document = json.loads(_explain(f"{file}:pil", "--device", "cpu", "--json").stdout)
+    assert document["unfit"] == ENDS_IN_PIL
+    assert not document["refused"]
+
+
 @pytest.mark.parametrize("gpus", [(), ("a GPU",)])
 def test_the_default_device_is_that_of_the_machine(
     file: str, gpus: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
@@ -86,9 +99,10 @@ def test_weights_by_name() -> None:
     [
         ([], "expected either FILE.py:NAME or --weights NAME, got neither"),
         (["FILE:train", "--weights", "x"], "expected either FILE.py:NAME or --weights NAME, got both"),
-        (["FILE"], "mine.py holds the transforms train, lambdas, box; name one, as in "),
+        (["FILE"], "mine.py holds the transforms train, lambdas, box, pil; name one, as in "),
         (["FILE:number"], "mine.py:number is of type int, not a transform; name an object such as Compose"),
-        (["FILE:tarin"], "mine.py has no name 'tarin'; it has number, train, lambdas, box"),
+        (["FILE:tarin"], "mine.py has no name 'tarin'; did you mean train?"),
+        (["FILE:xyz"], "mine.py has no name 'xyz'; it holds the transforms train, lambdas, box, pil"),
         (["train"], "expected FILE.py:NAME, such as transforms.py:train, got 'train'"),
         (["gone.py:train"], "there is no file gone.py"),
         (["gone.py"], "there is no file gone.py"),

@@ -119,6 +119,9 @@ def test_every_refusal_is_listed_and_ends_with_2(photos: Path, tmp_path: Path) -
     [
         (["/no/such/folder"], "there is no folder /no/such/folder"),
         (["--transform", "test"], "the transform must be one of train, eval, or FILE.py:NAME, got 'test'"),
+        (["--transform", "trian"], "FILE.py:NAME, got 'trian'; did you mean train?"),
+        (["--transform", "train", "--weights", "x"], "expected either --transform or --weights, got both"),
+        (["--transform", "gone.py"], "there is no file gone.py"),
         (["--transform", "gone.py:train"], "there is no file gone.py"),
         (["--samples", "0"], "--samples must be at least 1, got 0"),
         (["--seed", str(2**63)], "--seed must be in [-2**63, 2**63), got 9223372036854775808"),
@@ -133,6 +136,30 @@ def test_wrong_arguments_give_one_sentence_and_exit_code_2(arguments: list[str],
     assert sentence in result.stderr
     assert result.stderr.count("Error:") == 1
     assert "Traceback" not in result.output
+
+
+def test_the_transform_of_weights_by_name(photos: Path) -> None:
+    result = _verify(photos, "--samples", 1, "--weights", "ResNet50_Weights.IMAGENET1K_V2", "--device", "cpu")
+    assert result.exit_code == 0, result.output
+    assert result.stdout.splitlines()[-1].startswith("everything holds (")
+    wrong = _verify(photos, "--weights", "ResNet50_Weights.V2", "--device", "cpu")
+    assert wrong.exit_code == 2
+    assert "torchvision has no weights named 'ResNet50_Weights.V2'; there are " in wrong.stderr
+
+
+def test_a_wrong_name_in_a_file_is_answered_with_close_ones(photos: Path, tmp_path: Path) -> None:
+    reference = transform_file(tmp_path, "v2.CenterCrop(9)")
+    result = _verify(photos, "--transform", reference.replace(":train", ":trian"), "--device", "cpu")
+    assert result.exit_code == 2
+    assert "has no name 'trian'; did you mean train?" in result.stderr
+
+
+def test_a_folder_of_loose_images_is_refused(tmp_path: Path) -> None:
+    Image.new("RGB", (9, 9)).save(tmp_path / "one.jpg")
+    result = _verify(tmp_path)
+    assert result.exit_code == 2
+    assert "has 1 image but no class folders" in result.stderr
+    assert "measure" not in result.stderr
 
 
 def test_wrong_devices_are_refused(photos: Path) -> None:
@@ -159,7 +186,7 @@ def test_an_interrupted_run_is_delivered_with_exit_code_130(
     result = _verify(photos, "--json", tmp_path / "found.json", "--device", "cpu")
     assert result.exit_code == 130
     assert "3 of 8 samples" in " ".join(result.stdout.split())
-    assert "stopped by you; until then everything holds" in result.stdout
+    assert "stopped by you after 3 of 8 samples; until then everything holds" in result.stdout
     assert from_json((tmp_path / "found.json").read_text()).interrupted
 
 
@@ -179,7 +206,8 @@ def test_ctrl_c_shows_what_was_verified_so_far(tmp_path: Path) -> None:
         process.send_signal(signal.SIGINT)
         output, rest = process.communicate()
     assert process.returncode == 130
-    assert "stopped by you; until then everything holds" in output
+    assert "stopped by you after " in output
+    assert "until then everything holds" in output
     assert "Traceback" not in rest
 
 

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from PIL import Image
 from torchvision import transforms as v1
+from torchvision.datasets import ImageFolder
 from torchvision.transforms import InterpolationMode, v2
 
+from gpufeed import DataLoader
 from gpufeed.bounds import bound_of
-from gpufeed.errors import ArgumentError
+from gpufeed.errors import ArgumentError, UnsupportedError
 from gpufeed.inspect.explain import SCHEMA, SCHEMA_VERSION, ExplainedOp, Explanation, explain, to_json
 from gpufeed.placement import place
 from gpufeed.plan import CenterCrop, Flip, RandomApply, RandomCrop, RandomOrder, Resize
@@ -135,6 +139,19 @@ def test_what_the_device_can_not_do_is_refused_where_it_stands() -> None:
     assert explanation.output is not None  # the plan itself is whole
 
 
+def test_what_no_loader_takes_is_said_as_the_loader_says_it(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    Image.new("RGB", (12, 9)).save(tmp_path / "a" / "0.png")
+    transform = v2.Compose([v2.Resize(8)])
+    explanation = explain(transform, "cpu", "mine")
+    assert explanation.unfit is not None
+    assert explanation.sizes_vary
+    with pytest.raises(UnsupportedError) as caught:
+        list(DataLoader(ImageFolder(tmp_path, transform), device="cpu"))
+    assert str(caught.value) == explanation.unfit
+    assert (explain(TRAIN, "cpu", "mine").unfit, explain(TRAIN, "cpu", "mine").sizes_vary) == (None, False)
+
+
 def test_another_device_is_refused() -> None:
     with pytest.raises(ArgumentError, match="device must be 'cpu' or 'cuda', got 'tpu'"):
         explain(TRAIN, "tpu", "mine")  # type: ignore[arg-type]
@@ -145,7 +162,7 @@ def test_json_has_the_schema_and_all_that_the_tables_show() -> None:
     assert (document["schema"], document["schema_version"]) == (SCHEMA, SCHEMA_VERSION) == ("gpufeed.explain", 1)
     assert set(document) == {
         *("schema", "schema_version", "subject", "device", "fingerprint"),
-        *("input", "output", "steps", "groups", "refused"),
+        *("input", "output", "steps", "groups", "unfit", "refused"),
     }
     resize, applied, _, _ = document["steps"]
     assert (resize["place"], resize["passes_through"], resize["refusal"]) == ("transforms[0]", False, None)
