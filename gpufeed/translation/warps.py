@@ -148,6 +148,12 @@ def _shear(value: object) -> tuple[float, float, float, float]:
     numbers = _numbers("shear", value, (2, 4))
     along_x = values.float_pair("shear", numbers[:2])
     along_y = values.float_pair("shear", numbers[2:]) if len(numbers) == 4 else (0.0, 0.0)
+    for low, high in (along_x, along_y):
+        if low == high and abs(math.fmod(low, 180.0)) == 90.0:
+            raise UnsupportedError(
+                f"shear by exactly {low:g} degrees makes a line of every image, a matter of rounding; "
+                "give another angle"
+            )
     return (*along_x, *along_y)
 
 

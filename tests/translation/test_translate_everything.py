@@ -227,6 +227,8 @@ def test_a_preset_gives_the_pixels_of_its_own_code() -> None:
         (v2.RandomRotation((1e308, 1e308)), "within the range of float32"),
         (v2.RandomAffine(0, shear=(0, 1e308)), "within the range of float32"),
         (v2.RandomAffine(0, scale=(1e-300, 1e-300)), "scale must be at least"),
+        (v2.RandomAffine(0, shear=(-90, -90)), "shear by exactly -90 degrees makes a line"),
+        (v1.RandomAffine(0, shear=(0, 9, 270, 270)), "shear by exactly 270 degrees makes a line"),
         (v2.RandomResizedCrop(9, scale=(1e308, 1e308)), "within the range of float32"),
         (v2.RandomAdjustSharpness(1e39, 1.0), "finite in float32"),
         (edited(v2.ColorJitter(contrast=0.5), contrast="12"), "it is text"),
