@@ -9,6 +9,7 @@ from functools import partial
 from numbers import Real
 from typing import Any, cast
 
+import torch
 from torchvision import transforms as v1
 from torchvision.transforms import v2
 
@@ -49,6 +50,13 @@ def _random_apply(p: float) -> Callable[[_BranchOps], BranchOp]:
 
 def _choice(transform: object, branches: list[tuple[Leaf, ...]]) -> Branching:
     weights = _weights(cast(Any, transform).p, len(branches))
+    if isinstance(transform, v2.RandomChoice):
+        try:
+            torch.multinomial(torch.tensor(cast(Any, transform).p), 1, generator=torch.Generator())
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise UnsupportedError(
+                f"torchvision can't draw by p={cast(Any, transform).p!r}: {error}; give p when RandomChoice is made"
+            ) from error
     possible = [number for number, weight in enumerate(weights) if weight > 0]  # the others never happen
     chosen = tuple(weights[number] for number in possible)
     return Branching(tuple(branches[number] for number in possible), partial(RandomChoice, weights=chosen))

@@ -100,6 +100,10 @@ def probability(value: object) -> float:
     """A probability. Above 1 means always and below 0 never: torchvision only compares it with a draw in [0, 1)."""
     if not isinstance(value, Real) or math.isnan(value):
         raise UnsupportedError(f"p must be a number in [0, 1], got {value!r}")
+    try:
+        _ = torch.zeros(1) < cast(Any, value)
+    except (TypeError, RuntimeError, OverflowError) as error:
+        raise UnsupportedError(f"p must be a number that torch compares with a draw, got {value!r}: {error}") from error
     return min(max(float(value), 0.0), 1.0)
 
 

@@ -87,7 +87,15 @@ def as_torchvision_does(transform: Any, image: Any) -> str | None:
     """Torchvision's objection to a transform of an image, if it has one."""
     try:
         transform(image.copy() if isinstance(image, PIL.Image.Image) else image.clone())
-    except (TypeError, ValueError, RuntimeError, LookupError, AttributeError, UnboundLocalError) as error:
+    except (
+        TypeError,
+        ValueError,
+        RuntimeError,
+        LookupError,
+        AttributeError,
+        UnboundLocalError,
+        OverflowError,
+    ) as error:
         return f"{type(error).__name__}: {error}"
     return None
 

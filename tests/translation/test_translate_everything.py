@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import warnings
+from fractions import Fraction
 from types import ModuleType
 from typing import Any
 
@@ -148,6 +149,10 @@ BRANCHES: list[Any] = [
     edited(v1.RandomChoice([FLIP, PAD], p=[0.5, 0.5]), p=[1.0]),
     edited(v2.RandomChoice([FLIP, PAD]), p=[0.0, 0.0]),
     edited(v2.RandomChoice([FLIP, PAD]), p=[-1.0, 2.0]),
+    edited(v2.RandomChoice([FLIP, PAD]), p=None),
+    edited(v2.RandomChoice([FLIP, PAD]), p=(3, 3)),
+    edited(v2.RandomApply([FLIP]), p=Fraction(1, 2)),
+    edited(v2.RandomVerticalFlip(), p=10**20),
     *[module.RandomOrder([FLIP, PAD, v2.RandomCrop(5)]) for module in (v1, v2)],
     v1.RandomOrder([]),
     v2.RandomOrder([v2.ToImage()]),
