@@ -82,9 +82,10 @@ class DeviceStages(GraphStages):
         images = [from_dali(result[row]).permute(2, 0, 1) for row in range(len(result))]
         if size_hw is None:
             return [self._tail.run_one(image, parameters, row).clone() for row, image in enumerate(images)]
-        dtype = cast(torch.dtype, getattr(torch, plan.output.dtype))
-        one = () if plan.output.tuple_of is None else (plan.output.tuple_of,)
-        out = torch.empty((*one, len(images), plan.output.channels, *size_hw), dtype=dtype, device=self._device)
-        out = out if plan.output.tuple_of is None else out.transpose(0, 1)
+        output = self._placement.output
+        dtype = cast(torch.dtype, getattr(torch, output.dtype))
+        one = () if output.tuple_of is None else (output.tuple_of,)
+        out = torch.empty((*one, len(images), output.channels, *size_hw), dtype=dtype, device=self._device)
+        out = out if output.tuple_of is None else out.transpose(0, 1)
         self._tail.run_into(out, images, parameters, 0)
         return out

@@ -182,7 +182,7 @@ class EpochIterator:
         torch.get_num_threads()  # settles this thread's own number: the pool's threads change the default for a moment
         self._length = len(source)
         self._source = source
-        self._plan = plan
+        self._output = placement.output
         self._device = device
         self._collates = loader._auto_collation
         self._collate_fn: Callable[[Any], Any] = loader.collate_fn
@@ -356,7 +356,7 @@ class EpochIterator:
 
     def _collated(self, images: Images) -> torch.Tensor | list[torch.Tensor]:
         """What ``default_collate`` makes of the images: one batch, or for tuples of images a list with one of each."""
-        count = self._plan.output.tuple_of
+        count = self._output.tuple_of
         if count is None:
             return images if isinstance(images, torch.Tensor) else _stacked(images)
         if isinstance(images, torch.Tensor):
@@ -366,10 +366,10 @@ class EpochIterator:
     def _one_sample(self, images: Images | None, row: int) -> torch.Tensor | tuple[torch.Tensor, ...]:
         """The image of a sample as the transform would have returned it: a tensor, or a tuple of them."""
         assert images is not None
-        wraps = self._plan.output.container == "tv_image"
-        found = [images[row]] if self._plan.output.tuple_of is None else images[row].unbind(0)
+        wraps = self._output.container == "tv_image"
+        found = [images[row]] if self._output.tuple_of is None else images[row].unbind(0)
         made = tuple(tv_tensors.Image(image) if wraps else image for image in found)
-        return made[0] if self._plan.output.tuple_of is None else made
+        return made[0] if self._output.tuple_of is None else made
 
     def _end(self) -> None:
         if self._finalizer is not None:

@@ -86,6 +86,11 @@ class Placement:
     uniform: int | None
     final: int | None
 
+    @property
+    def output(self) -> ImageSpec:
+        """The plan's output, known already where `Plan.output` would go through all ops again."""
+        return self.placed[-1].output if self.placed else self.plan.input
+
     def refusals(self) -> tuple[Placed, ...]:
         """The ops that this device can't do exactly or within a bound."""
         return tuple(placed for placed in self.placed if placed.bound.refused)
@@ -269,7 +274,7 @@ def scaling_ops(placement: Placement) -> tuple[int, ...]:
     All behind the last op that moves or resizes, but the vertical flips; nothing where the plan ends in bytes.
     """
     ops = placement.plan.ops
-    if placement.device != "cuda" or placement.in_graph < len(ops) or not is_float_dtype(placement.plan.output.dtype):
+    if placement.device != "cuda" or placement.in_graph < len(ops) or not is_float_dtype(placement.output.dtype):
         return ()
     moving = [position for position, op in enumerate(ops) if isinstance(op, (*WINDOWS, ResizeOp))]
     first = moving[-1] + 1 if moving else 0

@@ -158,7 +158,7 @@ class CpuStages(GraphStages):
         self._pin_memory = pin_memory
         self._memory = memory
         self._tail = Tail(placement)
-        self._output = placement.plan.output
+        self._output = placement.output
         self._decode: DecodeGraph | None = None
         self._pool = Pool(num_threads, "gpufeed-tail", one_torch_thread)
 

@@ -90,7 +90,7 @@ class Tail:
             unless it is a view of ``image``.
         """
         done = self._one(image[None], parameters, row, len(self.placement.plan.ops))
-        return done[0] if self.placement.plan.output.tuple_of is None else done
+        return done[0] if self.placement.output.tuple_of is None else done
 
     def _one(self, image: torch.Tensor, parameters: BatchParameters, row: int, until: int) -> torch.Tensor:
         for position in range(self.placement.in_graph, until):
@@ -108,7 +108,7 @@ class Tail:
             (n, C, h, w); (n k, C, h, w) where a sample is a tuple of k by then.
         """
         placement = self.placement
-        spec = list(placement.plan.specs())[uniform]
+        spec = placement.placed[uniform].input if uniform < len(placement.placed) else placement.output
         size_hw = cast("tuple[int, int]", spec.size_hw)
         dtype = cast(torch.dtype, getattr(torch, spec.dtype))
         each = spec.tuple_of or 1
