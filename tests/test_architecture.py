@@ -29,7 +29,7 @@ LEVELS = (
         "cpus",
         "threads",
     },
-    {"placement", "sampling", "devices"},
+    {"placement", "sampling", "devices", "printing"},
     {"graph", "tail", "tensors", "translation", "sources", "reference"},
     {"recovery", "feed"},
     {"stages", "device_stages", "pipelines"},

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TextIO
 
 from rich import box
-from rich.console import Console, RenderableType
+from rich.console import RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from gpufeed import printing
 from gpufeed.bench.results import Comparison
 from gpufeed.bench.statistics import Ratio, Summary, summarize
+from gpufeed.printing import UNDERLINED_HEAD
 
 __all__ = ["render", "show"]
 
@@ -34,29 +35,17 @@ class _Signs:
 
 
 _RICH = _Signs(times="\N{MULTIPLICATION SIGN}", plus_minus="±", dash="\N{EN DASH}", dot=" · ", box=box.SIMPLE_HEAD)
-_UNDERLINED_HEAD = box.Box("\n".join(("    ", "    ", " -- ", *("    ",) * 5, "")))
-_ASCII = _Signs(times="x", plus_minus="+-", dash="-", dot=", ", box=_UNDERLINED_HEAD)
+_ASCII = _Signs(times="x", plus_minus="+-", dash="-", dot=", ", box=UNDERLINED_HEAD)
 
 
 def show(comparison: Comparison, stream: TextIO) -> None:
     """Print the comparison in the form that fits the stream: a terminal that can show it gets colours and signs."""
-    if stream.isatty() and (stream.encoding or "").lower().replace("-", "") == "utf8":
-        console = Console(file=stream)
-        for part in _parts(comparison, _RICH):
-            console.print(part)
-    else:
-        encoding = stream.encoding or "utf-8"  # a folder's name may have signs that the stream lacks
-        stream.write(render(comparison).encode(encoding, "backslashreplace").decode(encoding))
-        stream.flush()
+    printing.show(lambda _: _parts(comparison, _RICH), lambda: render(comparison), stream)
 
 
 def render(comparison: Comparison, width: int = _WIDTH) -> str:
     """The comparison as plain ASCII text of at most ``width`` columns, ending in a newline."""
-    stream = io.StringIO()
-    console = Console(file=stream, width=width, color_system=None, force_terminal=False, legacy_windows=False)
-    for part in _parts(comparison, _ASCII):
-        console.print(part)
-    return "\n".join(line.rstrip() for line in stream.getvalue().splitlines()) + "\n"
+    return printing.as_text(_parts(comparison, _ASCII), width)
 
 
 def _parts(comparison: Comparison, signs: _Signs) -> Iterable[RenderableType]:

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import io
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import TextIO
 
 from rich import box
-from rich.console import Console, RenderableType
+from rich.console import RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from gpufeed import printing
 from gpufeed.bounds import Bound
 from gpufeed.inspect.explain import ExplainedGroup, ExplainedOp, ExplainedStep, Explanation
 from gpufeed.inspect.places import number_of
+from gpufeed.printing import UNDERLINED_HEAD
 from gpufeed.spec import ImageSpec
 
 __all__ = ["render", "show"]
@@ -36,28 +37,17 @@ class _Signs:
 
 
 _RICH = _Signs(dot=" · ", box=box.SIMPLE_HEAD)
-_ASCII = _Signs(dot=", ", box=box.Box("\n".join(("    ", "    ", " -- ", *("    ",) * 5, ""))))
+_ASCII = _Signs(dot=", ", box=UNDERLINED_HEAD)
 
 
 def show(explanation: Explanation, stream: TextIO) -> None:
     """Print the explanation in the form that fits the stream: a terminal that can show it gets colours and signs."""
-    if stream.isatty() and (stream.encoding or "").lower().replace("-", "") == "utf8":
-        console = Console(file=stream)
-        for part in _parts(explanation, _RICH, console.width):
-            console.print(part)
-    else:
-        encoding = stream.encoding or "utf-8"  # a transform's text may have signs that the stream lacks
-        stream.write(render(explanation).encode(encoding, "backslashreplace").decode(encoding))
-        stream.flush()
+    printing.show(lambda width: _parts(explanation, _RICH, width), lambda: render(explanation), stream)
 
 
 def render(explanation: Explanation, width: int = _WIDTH) -> str:
     """The explanation as plain text of at most ``width`` columns, ending in a newline."""
-    stream = io.StringIO()
-    console = Console(file=stream, width=width, color_system=None, force_terminal=False, legacy_windows=False)
-    for part in _parts(explanation, _ASCII, width):
-        console.print(part)
-    return "\n".join(line.rstrip() for line in stream.getvalue().splitlines()) + "\n"
+    return printing.as_text(_parts(explanation, _ASCII, width), width)
 
 
 def _parts(explanation: Explanation, signs: _Signs, width: int) -> Iterable[RenderableType]:

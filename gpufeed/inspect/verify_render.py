@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TextIO
 
 from rich import box
-from rich.console import Console, RenderableType
+from rich.console import RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from gpufeed import printing
 from gpufeed.inspect.places import number_of
 from gpufeed.inspect.verify_results import DrawCheck, OpCheck, Spread, Verification, WholeCheck
+from gpufeed.printing import UNDERLINED_HEAD
 
 __all__ = ["render", "show"]
 
@@ -35,29 +36,17 @@ class _Signs:
 
 
 _RICH = _Signs(dot=" · ", at_most="≤ ", more="…", box=box.SIMPLE_HEAD)
-_UNDERLINED_HEAD = box.Box("\n".join(("    ", "    ", " -- ", *("    ",) * 5, "")))
-_ASCII = _Signs(dot=", ", at_most="<= ", more="...", box=_UNDERLINED_HEAD)
+_ASCII = _Signs(dot=", ", at_most="<= ", more="...", box=UNDERLINED_HEAD)
 
 
 def show(verification: Verification, stream: TextIO) -> None:
     """Print it in the form that fits the stream: a terminal that can show it gets colours and signs."""
-    if stream.isatty() and (stream.encoding or "").lower().replace("-", "") == "utf8":
-        console = Console(file=stream)
-        for part in _parts(verification, _RICH, console.width):
-            console.print(part)
-    else:
-        encoding = stream.encoding or "utf-8"  # a file's name may have signs that the stream lacks
-        stream.write(render(verification).encode(encoding, "backslashreplace").decode(encoding))
-        stream.flush()
+    printing.show(lambda width: _parts(verification, _RICH, width), lambda: render(verification), stream)
 
 
 def render(verification: Verification, width: int = _WIDTH) -> str:
     """The verification as plain ASCII text of at most ``width`` columns, ending in a newline."""
-    stream = io.StringIO()
-    console = Console(file=stream, width=width, color_system=None, force_terminal=False, legacy_windows=False)
-    for part in _parts(verification, _ASCII, width):
-        console.print(part, highlight=False)
-    return "\n".join(line.rstrip() for line in stream.getvalue().splitlines()) + "\n"
+    return printing.as_text(_parts(verification, _ASCII, width), width)
 
 
 def _parts(verification: Verification, signs: _Signs, width: int) -> Iterable[RenderableType]:
