@@ -16,12 +16,14 @@ if TYPE_CHECKING:
         BenchmarkError,
         FeedTimeoutError,
         GpufeedError,
+        PipelineError,
         SampleError,
         TranslationError,
         UnsupportedError,
     )
     from gpufeed.loader import DataLoader
     from gpufeed.options import Decode
+    from gpufeed.pipelines import Pipeline, pipeline
     from gpufeed.plan import Plan
     from gpufeed.translation import Translation, translate
 
@@ -34,11 +36,14 @@ _HOMES = {
     "Decode": "gpufeed.options",
     "FeedTimeoutError": "gpufeed.errors",
     "GpufeedError": "gpufeed.errors",
+    "Pipeline": "gpufeed.pipelines",
+    "PipelineError": "gpufeed.errors",
     "Plan": "gpufeed.plan",
     "SampleError": "gpufeed.errors",
     "Translation": "gpufeed.translation",
     "TranslationError": "gpufeed.errors",
     "UnsupportedError": "gpufeed.errors",
+    "pipeline": "gpufeed.pipelines",
     "translate": "gpufeed.translation",
 }
 
@@ -49,12 +54,15 @@ __all__ = [
     "Decode",
     "FeedTimeoutError",
     "GpufeedError",
+    "Pipeline",
+    "PipelineError",
     "Plan",
     "SampleError",
     "Translation",
     "TranslationError",
     "UnsupportedError",
     "__version__",
+    "pipeline",
     "translate",
 ]
 

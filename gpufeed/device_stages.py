@@ -15,14 +15,14 @@ from gpufeed.graph.device import DeviceGraph
 from gpufeed.options import Decode
 from gpufeed.placement import Placement
 from gpufeed.recovery import Prepared
-from gpufeed.stages import GraphStages
+from gpufeed.stages import PlanStages
 from gpufeed.tail import Tail
 from gpufeed.tensors import from_dali
 
 __all__ = ["DeviceStages"]
 
 
-class DeviceStages(GraphStages):
+class DeviceStages(PlanStages):
     """Stages on a CUDA device.
 
     Args:

@@ -6,6 +6,7 @@
     ├── ArgumentError (also ValueError)      an argument has a wrong value
     ├── UnsupportedError (also TypeError)    gpufeed can't do this exactly, and says what to do instead
     │   └── TranslationError                 a transform at a place of the Compose
+    ├── PipelineError (also TypeError)       a pipeline function has a mistake at a line of the user's file
     ├── SampleError (also RuntimeError)      a sample could not be read or decoded
     ├── FeedTimeoutError (also RuntimeError) a batch took longer than ``timeout``
     └── BenchmarkError                       a measurement would not be fair or can't be made
@@ -21,6 +22,7 @@ __all__ = [
     "BenchmarkError",
     "FeedTimeoutError",
     "GpufeedError",
+    "PipelineError",
     "SampleError",
     "TranslationError",
     "UnsupportedError",
@@ -41,6 +43,29 @@ class UnsupportedError(GpufeedError, TypeError):
 
 class TranslationError(UnsupportedError):
     """A transform can't be translated; the message names its place in the Compose and the way out."""
+
+
+class PipelineError(GpufeedError, TypeError):
+    """A pipeline module has a mistake; the message shows the line of the user's file and what is wrong with it.
+
+    Attributes:
+        path: the file; empty where no line is to blame.
+        line: its number there, from 1; 0 where no line is to blame.
+        cause: what is wrong and what to do about it, in words.
+    """
+
+    def __init__(self, cause: str, path: str = "", line: int = 0, code: str = "") -> None:
+        super().__init__(cause, path, line, code)
+        self.cause = cause
+        self.path = path
+        self.line = line
+        self.code = code
+
+    def __str__(self) -> str:
+        if not self.path:
+            return self.cause
+        shown = f"\n    {self.code}\n" if self.code else " "
+        return f"{self.path}, line {self.line}:{shown}{self.cause}"
 
 
 class SampleError(GpufeedError, RuntimeError):

@@ -1,7 +1,7 @@
 """The feed: batches of indices in, batches of tensors out, several in flight.
 
 One thread of its own reads and draws the next batch while DALI decodes the current one and the worker pool finishes the
-one before (on the CPU). Every job completes by itself, with its images or with its error; a failed job harms no other.
+one before (on the CPU). Every job completes by itself, with its result or with its error; a failed job harms no other.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 
@@ -35,7 +35,8 @@ class Job:
         source: where the samples come from.
         indices: B indices in [0, len(source)).
         draws: the batch's.
-        done: set when ``images`` or ``error`` is there, or when the job is cancelled.
+        done: set when ``result`` or ``error`` is there, or when the job is cancelled.
+        result: the batch: `Images` of a plan, what a pipeline's stages make else.
         cancelled: nobody wants it any more.
         retried: whether it has failed once without a bad sample being found.
     """
@@ -44,14 +45,14 @@ class Job:
     indices: Sequence[int]
     draws: Draws
     done: threading.Event = field(default_factory=threading.Event)
-    images: Images | None = None
+    result: Any = None
     error: BaseException | None = None
     cancelled: bool = False
     retried: bool = False
 
-    def complete(self, images: Images) -> None:
+    def complete(self, result: Any) -> None:
         """The batch is there."""
-        self.images = images
+        self.result = result
         self.done.set()
 
     def fail(self, error: BaseException) -> None:

@@ -8,7 +8,7 @@ import time
 import warnings
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
@@ -17,25 +17,26 @@ from typing import Any, cast
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torchvision import tv_tensors
 
 from gpufeed import sampling
+from gpufeed.collation import Collation, PipelineCollation, PlanCollation
 from gpufeed.cpus import default_num_threads
 from gpufeed.devices import resolve_device
 from gpufeed.draws import Draws, epoch_key
 from gpufeed.errors import ArgumentError, FeedTimeoutError, UnsupportedError
-from gpufeed.feed import Feed, Images, Job, Stages
+from gpufeed.feed import Feed, Job, Stages
+from gpufeed.pipeline_stages import CpuPipelineStages, DevicePipelineStages, PipelineWork
+from gpufeed.pipelines import Pipeline
 from gpufeed.placement import Placement, place
 from gpufeed.plan import Plan
-from gpufeed.sources.folders import FolderSource
+from gpufeed.sources.base import Source
+from gpufeed.sources.folders import FolderSource, pinned, resolved, source_of
 from gpufeed.stages import CpuStages
-from gpufeed.tensors import BatchMemory, hand_over, to_device
+from gpufeed.tensors import BatchMemory
 from gpufeed.threads import at_work
 from gpufeed.translation import translate
 
 __all__ = ["EpochIterator", "Runtime"]
-
-_default_collate = cast(Any, torch.utils.data).default_collate
 
 _DEFAULT_IN_FLIGHT = 2
 """Batches in flight where ``prefetch_factor`` isn't given."""
@@ -49,7 +50,7 @@ without an end to the wait a Ctrl-C could be lost."""
 class _Setup:
     """What a feed is made for; a feed is used again for an equal setup."""
 
-    placement: Placement
+    work: Placement | PipelineWork
     device: torch.device
     num_threads: int
     apply_exif: bool
@@ -68,9 +69,20 @@ class Runtime:
         self._memory = BatchMemory()
         self._running: weakref.WeakValueDictionary[int, _Epoch] = weakref.WeakValueDictionary()
         self._idle: dict[_Setup, Feed] = {}
+        self._checked: set[PipelineWork] = set()
 
     def __reduce__(self) -> tuple[type[Runtime], tuple[()]]:
         return Runtime, ()
+
+    def check(self, work: PipelineWork) -> None:
+        """Call a pipeline's function here, where its mistakes can be seen; once for each pipeline.
+
+        Raises:
+            PipelineError: for a mistake of the function's.
+        """
+        if work not in self._checked:
+            work.record()
+            self._checked = {work}
 
     def begin(self, setup: _Setup, rewind: sampling.GeneratorRewind | None) -> _Epoch:
         """A new epoch, with the idle feed if that fits."""
@@ -107,11 +119,15 @@ class Runtime:
 
 
 def _make_stages(setup: _Setup, memory: BatchMemory) -> Stages:
+    if isinstance(setup.work, PipelineWork):
+        if setup.device.type == "cuda":
+            return DevicePipelineStages(setup.work, setup.num_threads)
+        return CpuPipelineStages(setup.work, setup.num_threads, setup.pin_memory, memory)
     if setup.device.type == "cuda":
         from gpufeed.device_stages import DeviceStages
 
-        return DeviceStages(setup.placement, setup.device, setup.num_threads, setup.apply_exif, setup.decode)
-    return CpuStages(setup.placement, setup.num_threads, setup.apply_exif, setup.pin_memory, memory)
+        return DeviceStages(setup.work, setup.device, setup.num_threads, setup.apply_exif, setup.decode)
+    return CpuStages(setup.work, setup.num_threads, setup.apply_exif, setup.pin_memory, memory)
 
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
@@ -164,15 +180,17 @@ class EpochIterator:
 
     def _set_up(self, loader: Any) -> None:
         runtime = self._runtime
-        source = FolderSource(loader.dataset)
-        plan = _plan_of(source, loader.pipeline)
+        source = source_of(loader.dataset)
+        described = _described(source, loader.loaded_pipeline())
         if runtime.device is None:
             runtime.device = resolve_device(loader.__dict__["device"])
         device = runtime.device
         loader.decode.resolve(device.type)  # refuses a placement that the device can't do
-        placement = place(plan, "cuda" if device.type == "cuda" else "cpu").require(strict=loader.strict)
+        work = _work_of(described, source, device, loader)
+        if isinstance(work, PipelineWork):
+            runtime.check(work)
         setup = _Setup(
-            placement,
+            work,
             device,
             loader.num_threads or loader.num_workers or default_num_threads(),
             loader.apply_exif,
@@ -182,10 +200,13 @@ class EpochIterator:
         torch.get_num_threads()  # settles this thread's own number: the pool's threads change the default for a moment
         self._length = len(source)
         self._source = source
-        self._output = placement.output
-        self._device = device
-        self._collates = loader._auto_collation
-        self._collate_fn: Callable[[Any], Any] = loader.collate_fn
+        self._draws_others = isinstance(work, PipelineWork)
+        self._collates: bool = loader._auto_collation
+        self._collation: Collation = (
+            PipelineCollation(device, self._collates, loader.collate_fn)
+            if isinstance(work, PipelineWork)
+            else PlanCollation(work.output, device, self._collates, loader.collate_fn)
+        )
         self._timeout_s: float = loader.timeout
         self._in_flight: int = loader.prefetch_factor or _DEFAULT_IN_FLIGHT
         self._ahead: int = self._in_flight * max(1, loader.num_workers)
@@ -261,7 +282,8 @@ class EpochIterator:
         try:
             indices = sampling.as_index_batch(batch) if self._collates else [operator.index(cast(Any, batch))]
             job.indices, array = self._resolved(indices)
-            job.source = self._source.pinned(job.indices)
+            # a pipeline may draw other samples, so that it needs the whole source
+            job.source = self._source if self._draws_others else pinned(self._source, job.indices)
             job.draws = Draws(self._key, array, self._occurrences(array))
         except Exception as error:  # raised by `__next__` when it is this batch's turn
             job.indices = ()
@@ -275,7 +297,7 @@ class EpochIterator:
                 return indices, array
         except OverflowError:  # out of range in any case
             pass
-        indices = [self._source.resolve(index) for index in indices]
+        indices = [resolved(self._source, index) for index in indices]
         return indices, np.array(indices, dtype=np.int64)
 
     def _note(self) -> None:
@@ -317,7 +339,7 @@ class EpochIterator:
                 self._draw_indices()
                 _raise_error_of(job)
                 self._submit()
-                return self._collate(job)
+                return self._collation(job)
             except BaseException:
                 self._end()
                 raise
@@ -341,53 +363,12 @@ class EpochIterator:
                 )
         return not job.cancelled
 
-    def _collate(self, job: Job) -> Any:
-        targets = job.source.fields(job.indices)["target"]
-        images = job.images
-        if images is not None:
-            hand_over(images)
-        if not self._collates:
-            return to_device(self._collate_fn((self._one_sample(images, 0), targets[0])), self._device)
-        if self._collate_fn is _default_collate and images is not None:
-            # a tuple, as torch's transposing makes it: strings are returned in what they came in
-            return [self._collated(images), to_device(_default_collate(tuple(targets)), self._device)]
-        samples = [(self._one_sample(images, row), target) for row, target in enumerate(targets)]
-        return to_device(self._collate_fn(samples), self._device)
-
-    def _collated(self, images: Images) -> torch.Tensor | list[torch.Tensor]:
-        """What ``default_collate`` makes of the images: one batch, or for tuples of images a list with one of each."""
-        count = self._output.tuple_of
-        if count is None:
-            return images if isinstance(images, torch.Tensor) else _stacked(images)
-        if isinstance(images, torch.Tensor):
-            return list(images.unbind(1))
-        return [_stacked([image[number] for image in images]) for number in range(count)]
-
-    def _one_sample(self, images: Images | None, row: int) -> torch.Tensor | tuple[torch.Tensor, ...]:
-        """The image of a sample as the transform would have returned it: a tensor, or a tuple of them."""
-        assert images is not None
-        wraps = self._output.container == "tv_image"
-        found = [images[row]] if self._output.tuple_of is None else images[row].unbind(0)
-        made = tuple(tv_tensors.Image(image) if wraps else image for image in found)
-        return made[0] if self._output.tuple_of is None else made
-
     def _end(self) -> None:
         if self._finalizer is not None:
             self._finalizer()
 
     def __getstate__(self) -> Any:
         raise NotImplementedError("an iterator can't be pickled; pickle the loader and call iter() there")
-
-
-def _stacked(images: list[torch.Tensor]) -> torch.Tensor:
-    try:
-        return torch.stack(images)
-    except RuntimeError as error:
-        error.add_note(
-            "The transform leaves images at unequal sizes, as Resize with a single number does. "
-            "Give Resize both sides, add a CenterCrop, or give the loader a collate_fn."
-        )
-        raise
 
 
 def _raise_error_of(job: Job) -> None:
@@ -402,19 +383,21 @@ def _raise_error_of(job: Job) -> None:
 _NO_DRAWS = Draws((0, 0), np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
 
 
-def _plan_of(source: FolderSource, pipeline: object) -> Plan:
-    """The one plan of all samples.
+def _described(source: Source, pipeline: object) -> Plan | Pipeline:
+    """What is done with the samples: the one plan of all of them, or a pipeline.
 
     Raises:
         ArgumentError: for a transform in both places, or in none.
         UnsupportedError: for transforms that can't be translated, that differ, or that don't end in a tensor.
     """
-    transforms = list(source.transforms())
+    transforms = list(source.transforms()) if isinstance(source, FolderSource) else [None]
     if pipeline is not None:
         if any(transform is not None for transform in transforms):
             raise ArgumentError(
                 "a transform is given twice, as the dataset's transform and as pipeline=; leave one of them out"
             )
+        if isinstance(pipeline, Pipeline):
+            return pipeline
         transforms = [pipeline]
     plans: dict[Plan, object] = {}
     seen: list[object] = []
@@ -424,8 +407,9 @@ def _plan_of(source: FolderSource, pipeline: object) -> Plan:
         seen.append(transform)
         plans.setdefault(translate(transform).require() if transform is not None else Plan(()), transform)
     if len(plans) > 1:
+        dataset = source.dataset if isinstance(source, FolderSource) else source
         raise UnsupportedError(
-            f"the datasets in {type(source.dataset).__name__} have {len(plans)} different transforms, and gpufeed runs "
+            f"the datasets in {type(dataset).__name__} have {len(plans)} different transforms, and gpufeed runs "
             "one per loader; give them equal transforms, or make one loader for each"
         )
     plan = next(iter(plans), Plan(()))
@@ -435,6 +419,19 @@ def _plan_of(source: FolderSource, pipeline: object) -> Plan:
             "append ToTensor(), or ToImage() and ToDtype(torch.float32, scale=True)"
         )
     return plan
+
+
+def _work_of(described: Plan | Pipeline, source: Source, device: torch.device, loader: Any) -> Placement | PipelineWork:
+    """What the stages are made for."""
+    if isinstance(described, Plan):
+        return place(described, "cuda" if device.type == "cuda" else "cpu").require(strict=loader.strict)
+    if loader.strict:
+        raise UnsupportedError(
+            f"strict=True judges torchvision's transforms, and the pipeline {described.name} runs operators that have "
+            "no bound of their own; leave strict out, and hold it to its reference by `gpufeed verify`"
+        )
+    example = source.fields([0]) if len(source) else None
+    return PipelineWork(described, device, example, loader.decode, loader.apply_exif)
 
 
 def _pins(loader: Any, device: torch.device) -> bool:

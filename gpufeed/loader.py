@@ -18,7 +18,9 @@ from gpufeed.devices import parse_device
 from gpufeed.errors import ArgumentError
 from gpufeed.iteration import EpochIterator, Runtime
 from gpufeed.options import Decode
-from gpufeed.sources.folders import FolderSource
+from gpufeed.pipelines import Pipeline
+from gpufeed.pipelines.naming import load_subject
+from gpufeed.sources.folders import source_of
 
 __all__ = ["DataLoader"]
 
@@ -45,8 +47,9 @@ class DataLoader(TorchDataLoader[Any]):
     argument                meaning
     ======================= ==========================================================================================
     dataset                 ``ImageFolder`` or ``DatasetFolder``, any nesting of ``Subset``, ``ConcatDataset`` and
-                            ``random_split`` over them; or a folder's path, with ``pipeline=`` (``loader.dataset`` is
-                            then an ``ImageFolder`` without a transform). It is never changed. Edits to its
+                            ``random_split`` over them; or a source, such as ``gpufeed.sources.YoloSource``; or a
+                            folder's path, with ``pipeline=`` (``loader.dataset`` is then an ``ImageFolder`` without a
+                            transform, or what the pipeline opens). It is never changed. Edits to its
                             ``transform`` and ``samples`` are seen at the next ``iter()``.
     batch_size, shuffle,    as in torch; torch's own samplers are used.
     sampler, batch_sampler,
@@ -88,8 +91,10 @@ class DataLoader(TorchDataLoader[Any]):
     * A truncated JPEG whose damage lies below the window that is decoded loads without an error.
 
     Args:
-        pipeline: what to do with a sample, in place of ``dataset.transform``: a torchvision transform. A transform in
-            both places is an error.
+        pipeline: what to do with a sample, in place of ``dataset.transform``: a torchvision transform, or a
+            `gpufeed.pipeline` or its name, ``"FILE.py:NAME"`` or ``"gpufeed:imagenet:train"``. A transform in both
+            places is an error. With a `gpufeed.pipeline` batches have the structure that its function, or its tail,
+            returns, and a path is opened as its module says.
         device: where batches lie: ``"auto"`` is ``cuda:LOCAL_RANK`` (where the process sees more than one device), or
             the current CUDA device, or the CPU where there is none, found at the first ``iter()``; or what
             ``torch.device`` takes. Construction never touches CUDA.
@@ -140,7 +145,8 @@ class DataLoader(TorchDataLoader[Any]):
     ) -> None:
         _check_arguments(prefetch_factor, device, seed, num_threads, decode)
         _check_flags(apply_exif=apply_exif, strict=strict)
-        dataset = _as_dataset(dataset, pipeline)
+        loaded = _loaded(pipeline)
+        dataset = _as_dataset(dataset, loaded)
         makes_order = shuffle and sampler is None and batch_sampler is None and not isinstance(dataset, IterableDataset)
         order = sampling.SeededSampler(cast(Any, dataset), seed) if makes_order and seed is not None else None
         # torch refuses these without workers; they are taken here, so torch is asked as if there were one.
@@ -166,12 +172,13 @@ class DataLoader(TorchDataLoader[Any]):
             pin_memory_device=pin_memory_device,
             in_order=in_order,
         )
-        FolderSource(dataset)  # refuses a dataset that can't be read, early
+        source_of(dataset)  # refuses a dataset that can't be read, early
         self.num_workers = num_workers
         if as_if_worker:
             self.prefetch_factor = prefetch_factor
         self.shuffle = shuffle
         self.pipeline = pipeline
+        self._loaded = loaded
         # `device` is a property; the value as it was given lies beside it, where frameworks that rebuild loaders look.
         self.__dict__["device"] = device
         self.seed = seed
@@ -194,7 +201,16 @@ class DataLoader(TorchDataLoader[Any]):
         """torch warns here about too many worker processes; there are none."""
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_runtime": Runtime(), "_iterator": None, "_epochs": replace(self._epochs)}
+        state = {**self.__dict__, "_runtime": Runtime(), "_iterator": None, "_epochs": replace(self._epochs)}
+        if isinstance(self.pipeline, str):  # a file's functions can't be pickled, and its name can
+            state["_loaded"] = None
+        return state
+
+    def loaded_pipeline(self) -> object:
+        """What ``pipeline`` names or is: a transform, a `gpufeed.Pipeline`, or ``None``."""
+        if self._loaded is None or not isinstance(self.pipeline, str):
+            self._loaded = _loaded(self.pipeline)
+        return self._loaded
 
     def __setattr__(self, attr: str, val: Any) -> None:
         if attr in ("seed", "shuffle") and attr in self.__dict__:  # the sampler was made from them, as in torch
@@ -276,13 +292,21 @@ def _is_integer(value: object) -> TypeGuard[int]:
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
 
 
+def _loaded(pipeline: object) -> object:
+    """The pipeline itself, or what its name stands for; a user's file runs only here, because it is named."""
+    return load_subject(pipeline) if isinstance(pipeline, str) else pipeline
+
+
 def _as_dataset(dataset: object, pipeline: object) -> Dataset[Any]:
-    """The dataset itself, or an ``ImageFolder`` of a path."""
+    """The dataset itself, or, of a path, what the pipeline opens there, else an ``ImageFolder``."""
     if not isinstance(dataset, (str, os.PathLike)):
         return cast("Dataset[Any]", dataset)
     path = os.fspath(cast("str | os.PathLike[str]", dataset))
     if pipeline is None:
         raise ArgumentError(
-            f"a folder's path ({path!r}) needs pipeline=, a torchvision transform that says what to do with its images"
+            f"a folder's path ({path!r}) needs pipeline=, a torchvision transform or a gpufeed pipeline that says what "
+            "to do with its images"
         )
+    if isinstance(pipeline, Pipeline):
+        return pipeline.make_source(path)
     return cast(Any, ImageFolder)(path)

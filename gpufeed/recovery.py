@@ -25,7 +25,7 @@ from gpufeed.parameters import BatchParameters, draw_parameters
 from gpufeed.placement import Placement
 from gpufeed.sources.base import Paths, Source
 
-__all__ = ["Prepared", "find_bad_sample", "prepare"]
+__all__ = ["Prepared", "cause_of", "find_bad_sample", "prepare"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -80,10 +80,10 @@ def find_bad_sample(
             raise
         except RuntimeError as error:
             # The cause is in words; DALI's own message, three times as long, would bury it in a traceback.
-            raise SampleError(index, source.name_of(index), _cause(source.read([index]), error)) from None
+            raise SampleError(index, source.name_of(index), cause_of(source.read([index]), error)) from None
 
 
-def _cause(paths: Paths, error: RuntimeError) -> str:
+def cause_of(paths: Paths, error: RuntimeError) -> str:
     """Why DALI could not read or decode one file, in words."""
     name = os.fsdecode(paths.matrix[0].tobytes().rstrip(b"\0"))
     try:

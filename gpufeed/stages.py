@@ -6,12 +6,14 @@ import math
 import threading
 from abc import ABC, abstractmethod
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, cast
 
 import torch
 
-from gpufeed.errors import SampleError
+from gpufeed.errors import GpufeedError
 from gpufeed.feed import Images, Job
 from gpufeed.graph.decoding import DecodedWindows, DecodeGraph
 from gpufeed.graph.forking import forget_pipelines_in_children
@@ -25,7 +27,7 @@ from gpufeed.tail.geometry import crop
 from gpufeed.tensors import BatchMemory, from_numpy
 from gpufeed.threads import Pool
 
-__all__ = ["CpuStages", "GraphStages", "one_torch_thread"]
+__all__ = ["Countdown", "CpuStages", "GraphStages", "PlanStages", "chunks_of", "one_torch_thread"]
 
 _MAX_CHUNK = 6
 """Samples that one worker finishes at a time: as many float32 pixels at 224 x 224 as a core's cache holds."""
@@ -36,21 +38,19 @@ class _Started:
     """A job whose pixels are on their way."""
 
     job: Job
-    prepared: Prepared
+    prepared: Any
 
 
 class GraphStages(ABC):
-    """What the stages on every device have in common: reading, drawing, order, growth and recovery.
+    """What all stages have in common: reading, order, growth and recovery.
 
     Args:
-        placement: of the plan on the device.
         num_threads: threads of each of DALI's graphs.
         apply_exif: whether to apply the EXIF orientation.
     """
 
-    def __init__(self, placement: Placement, num_threads: int, apply_exif: bool) -> None:
+    def __init__(self, num_threads: int, apply_exif: bool) -> None:
         forget_pipelines_in_children()
-        self._placement = placement
         self._num_threads = num_threads
         self._apply_exif = apply_exif
         self._started: deque[_Started] = deque()
@@ -71,9 +71,9 @@ class GraphStages(ABC):
         self._grow(len(job.indices))
         assert self._read is not None
         try:
-            prepared = prepare(self._read, job.source, job.indices, job.draws, self._placement)
+            prepared = self._prepare(self._read, job)
             self._schedule(prepared)
-        except SampleError:
+        except GpufeedError:
             raise
         except BaseException as error:
             # Inputs may have been fed and not taken; a next batch must not meet them, so the graphs are made anew.
@@ -118,7 +118,7 @@ class GraphStages(ABC):
         """After a failure: name the bad sample, or, where none is bad this time, run the whole job once more."""
         if not isinstance(error, RuntimeError):  # DALI's are; others don't come from a sample's bytes
             raise error
-        find_bad_sample(job.source, job.indices, job.draws, self._placement, self._apply_exif)
+        self._find_bad_sample(job)
         if job.retried:
             raise error
         job.retried = True
@@ -131,16 +131,44 @@ class GraphStages(ABC):
     def _drop_graph(self) -> None: ...
 
     @abstractmethod
-    def _schedule(self, prepared: Prepared) -> None: ...
+    def _prepare(self, read: ReadGraph, job: Job) -> Any:
+        """Stages 1 and 2: what the others take of the job."""
+
+    @abstractmethod
+    def _find_bad_sample(self, job: Job) -> None:
+        """Raise a `SampleError` for the sample to blame, if one is."""
+
+    @abstractmethod
+    def _schedule(self, prepared: Any) -> None: ...
 
     @abstractmethod
     def _result(self) -> Any: ...
 
     @abstractmethod
-    def _complete(self, job: Job, result: Any, prepared: Prepared) -> None: ...
+    def _complete(self, job: Job, result: Any, prepared: Any) -> None: ...
 
 
-class CpuStages(GraphStages):
+class PlanStages(GraphStages):
+    """Stages of a plan.
+
+    Args:
+        placement: of the plan on the device.
+        num_threads: threads of each of DALI's graphs.
+        apply_exif: whether to apply the EXIF orientation.
+    """
+
+    def __init__(self, placement: Placement, num_threads: int, apply_exif: bool) -> None:
+        super().__init__(num_threads, apply_exif)
+        self._placement = placement
+
+    def _prepare(self, read: ReadGraph, job: Job) -> Prepared:
+        return prepare(read, job.source, job.indices, job.draws, self._placement)
+
+    def _find_bad_sample(self, job: Job) -> None:
+        find_bad_sample(job.source, job.indices, job.draws, self._placement, self._apply_exif)
+
+
+class CpuStages(PlanStages):
     """Stages on the host.
 
     Args:
@@ -197,10 +225,8 @@ class CpuStages(GraphStages):
             # the images of a tuple are collated apart: the first ones of all samples lie together, and so on
             out = self._allocate((*one, len(result), output.channels, *size_hw), dtype)
             out = out if output.tuple_of is None else out.transpose(0, 1)
-        count = len(result)
-        chunk = max(1, min(_MAX_CHUNK, math.ceil(count / (2 * self._num_threads))))
-        chunks = [range(start, min(start + chunk, count)) for start in range(0, count, chunk)]
-        countdown = _Countdown(job, out, len(chunks))
+        chunks = chunks_of(len(result), self._num_threads)
+        countdown = Countdown(job, len(chunks), partial(job.complete, out))
         for rows in chunks:
             self._pool.submit(_finish_chunk, self._tail, out, result, parameters, region, rows, countdown)
 
@@ -210,13 +236,25 @@ class CpuStages(GraphStages):
         return self._memory.take(shape, dtype)
 
 
+def chunks_of(count: int, num_threads: int) -> list[range]:
+    """The rows of a batch, in pieces that threads share well."""
+    chunk = max(1, min(_MAX_CHUNK, math.ceil(count / (2 * num_threads))))
+    return [range(start, min(start + chunk, count)) for start in range(0, count, chunk)]
+
+
 @dataclass(slots=True, eq=False)
-class _Countdown:
-    """Completes a job with its last chunk, or fails it with the first error."""
+class Countdown:
+    """Completes a job with its last chunk, or fails it with the first error.
+
+    Attributes:
+        job: whose chunks they are.
+        left: how many are still to come.
+        complete: called with the last one, on its thread.
+    """
 
     job: Job
-    out: Images
     left: int
+    complete: Callable[[], None]
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def chunk_done(self, error: BaseException | None) -> None:
@@ -226,7 +264,7 @@ class _Countdown:
         if error is not None:
             self.job.fail(error)
         elif left == 0 and self.job.error is None:
-            self.job.complete(self.out)
+            self.complete()
 
 
 def _finish_chunk(
@@ -236,7 +274,7 @@ def _finish_chunk(
     parameters: BatchParameters,
     region: Region,
     rows: range,
-    countdown: _Countdown,
+    countdown: Countdown,
 ) -> None:
     """Stage 4 of some rows of a batch, on a thread of the pool."""
     error: BaseException | None = None

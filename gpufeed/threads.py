@@ -6,7 +6,7 @@ import atexit
 import queue
 import threading
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -131,6 +131,34 @@ class Pool:
     def submit(self, task: Callable[..., None], *args: Any) -> None:
         """Queue a task, which must not raise; returns at once."""
         self._tasks.put((task, args))
+
+    def share(self, function: Callable[[range], None], pieces: Sequence[range]) -> None:
+        """Call a function for each piece on the pool's threads; waits for all. Not to be called on one of them.
+
+        Raises:
+            BaseException: the first that any of them raised.
+        """
+        left = len(pieces)
+        lock, done = threading.Lock(), threading.Event()
+        errors: list[BaseException] = []
+
+        def one(rows: range) -> None:
+            nonlocal left
+            try:
+                function(rows)
+            except BaseException as error:  # handed to the caller
+                errors.append(error)
+            with lock:
+                left -= 1
+                if left == 0:
+                    done.set()
+
+        for rows in pieces:
+            self.submit(one, rows)
+        if pieces:
+            done.wait()
+        if errors:
+            raise errors[0]
 
     def close(self) -> None:
         """Run what is queued, then end the threads; waits for them."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from gpufeed.graph.untyped import backend
 
-__all__ = ["structural_faults"]
+__all__ = ["operator_faults", "structural_faults"]
 
 
 def structural_faults(pipe: Any) -> list[str]:
@@ -24,18 +24,25 @@ def structural_faults(pipe: Any) -> list[str]:
         argument from the GPU, an output on the host.
     """
     pipe._build_graph()
-    made_on = {
-        operator.spec.OutputName(number): operator.spec.OutputDevice(number)
-        for operator in pipe._ops
-        for number in range(operator.spec.NumOutput())
-    }
-    faults = [fault for operator in pipe._ops for fault in _operator_faults(operator, made_on)]
+    faults = [fault for _, fault in operator_faults(pipe)]
     faults += [
         f"output {number} ({output.name}) lies on the host, not on the GPU"
         for number, output in enumerate(pipe._graph_outputs)
         if output.device != "gpu"
     ]
     return faults
+
+
+def operator_faults(pipe: Any) -> Iterator[tuple[Any, str]]:
+    """The faults of operators, each with its operator; the graph of ``pipe`` is there."""
+    made_on = {
+        operator.spec.OutputName(number): operator.spec.OutputDevice(number)
+        for operator in pipe._ops
+        for number in range(operator.spec.NumOutput())
+    }
+    for operator in pipe._ops:
+        for fault in _faults_of(operator, made_on):
+            yield operator, fault
 
 
 _REGISTERED = {
@@ -45,7 +52,7 @@ _REGISTERED = {
 }
 
 
-def _operator_faults(operator: Any, made_on: dict[str, str]) -> Iterator[str]:
+def _faults_of(operator: Any, made_on: dict[str, str]) -> Iterator[str]:
     """Faults of one operator; ``made_on`` is the device of each edge's producer. ``.cpu()`` shows as an edge alone."""
     spec = operator.spec
     name = operator._op.schema.Name()

@@ -75,15 +75,15 @@ def _decode_graph(apply_exif: bool) -> Any:
     return decoded_windows("cpu", apply_exif)
 
 
-def decoded_windows(device: Literal["cpu", "mixed"], apply_exif: bool, **options: Any) -> Any:
+def decoded_windows(device: Literal["cpu", "mixed"], apply_exif: bool, suffix: str = "", **options: Any) -> Any:
     """The node that decodes: RGB windows of encoded images, HWC uint8, where ``device`` says.
 
-    Its inputs are ``content``, the encoded bytes, and those of `window_inputs`.
+    Its inputs are ``content``, the encoded bytes, and those of `window_inputs`, all with ``suffix``.
     """
     return fn.decoders.image_slice(
-        fn.external_source(name="content", ndim=1, dtype=types.UINT8, no_copy=True),
-        fn.external_source(name="start", ndim=1, dtype=types.INT32),
-        fn.external_source(name="shape", ndim=1, dtype=types.INT32),
+        fn.external_source(name=f"content{suffix}", ndim=1, dtype=types.UINT8, no_copy=True),
+        fn.external_source(name=f"start{suffix}", ndim=1, dtype=types.INT32),
+        fn.external_source(name=f"shape{suffix}", ndim=1, dtype=types.INT32),
         device=device,
         axes=(0, 1),
         normalized_anchor=False,

@@ -16,7 +16,7 @@ from gpufeed.parameters import BatchParameters
 from gpufeed.placement import WINDOWS, Placement, scaling_ops
 from gpufeed.plan import CenterCrop, Flip, Normalize, Op, ResizeOp, ToDtype, ToTensor
 
-__all__ = ["DeviceGraph", "device_pipeline", "graph_inputs"]
+__all__ = ["DeviceGraph", "device_decoded", "device_pipeline", "graph_inputs", "plan_inputs", "plan_nodes"]
 
 _FILTERS = {
     "bilinear": types.INTERP_LINEAR,
@@ -75,23 +75,36 @@ class DeviceGraph:
 def graph_inputs(placement: Placement, region: Region, parameters: BatchParameters) -> dict[str, NDArray[Any]]:
     """The host arrays that a batch's graph takes, by input name; all but the encoded bytes."""
     feeds: dict[str, NDArray[Any]] = {**window_inputs(region.windows)}
-    if _reaches_beyond(placement):
-        outer = np.concatenate([np.zeros_like(region.windows[:, :2]), region.windows[:, 2:]], axis=1)
-        for row, window in region.outer.items():
-            outer[row] = window
-        feeds |= window_inputs(outer, "_outer")
+    outer = region.relative_to(region.windows) if _reaches_beyond(placement) else None
+    return feeds | plan_inputs(placement, outer, parameters)
+
+
+def plan_inputs(
+    placement: Placement, outer: NDArray[np.int64] | None, parameters: BatchParameters, suffix: str = ""
+) -> dict[str, NDArray[Any]]:
+    """The host arrays that `plan_nodes` takes.
+
+    Args:
+        placement: on CUDA.
+        outer: (B, 4) windows, top, left, height, width, of what was decoded; ``None`` where it is what is wanted.
+        parameters: the batch's.
+        suffix: as in `plan_nodes`.
+    """
+    feeds: dict[str, NDArray[Any]] = {}
+    if outer is not None:
+        feeds |= window_inputs(outer, f"_outer{suffix}")
     mirrors = _mirrors(placement)
     for position in range(placement.decoded, placement.in_graph):
         op, value = placement.plan.ops[position], parameters.values[position]
         if isinstance(op, WINDOWS):
-            feeds |= window_inputs(cast("NDArray[np.int64]", value), f"_{position}")
+            feeds |= window_inputs(cast("NDArray[np.int64]", value), f"_{position}{suffix}")
         elif isinstance(op, ResizeOp):
-            feeds[f"size_{position}"] = np.ascontiguousarray(value, dtype=np.float32)
+            feeds[f"size_{position}{suffix}"] = np.ascontiguousarray(value, dtype=np.float32)
         elif isinstance(op, Flip) and position not in mirrors:
-            feeds[f"flip_{position}"] = np.ascontiguousarray(value, dtype=np.int32)
+            feeds[f"flip_{position}{suffix}"] = np.ascontiguousarray(value, dtype=np.int32)
     if mirrors:
         applied = [cast("NDArray[np.bool_]", parameters.values[position]) for position in mirrors]
-        feeds["mirror"] = np.logical_xor.reduce(applied).astype(np.int32)
+        feeds[f"mirror{suffix}"] = np.logical_xor.reduce(applied).astype(np.int32)
     return feeds
 
 
@@ -126,26 +139,40 @@ def _vector(name: str) -> Any:
 
 @pipeline_def
 def _device_graph(placement: Placement, apply_exif: bool, decode: Decode) -> Any:
-    images = _decoded(apply_exif, decode)
+    return plan_nodes(placement, device_decoded(apply_exif, decode), cut=_reaches_beyond(placement))
+
+
+def plan_nodes(placement: Placement, images: Any, suffix: str = "", *, cut: bool) -> Any:
+    """The nodes of what DALI does of a placement on CUDA.
+
+    Args:
+        placement: on CUDA.
+        images: the node that decodes: HWC uint8 on the device.
+        suffix: of the inputs' names, where several plans are in one graph.
+        cut: whether a window of what was decoded is taken first.
+
+    Returns:
+        HWC while the samples would be PIL images or the tail goes on, else CHW.
+    """
     ops = placement.plan.ops
     mirrors = _mirrors(placement)
-    if _reaches_beyond(placement):
-        images = _window(images, "outer")
+    if cut:
+        images = _window(images, f"outer{suffix}")
     for position in range(placement.decoded, placement.in_graph):
         op = ops[position]
         if isinstance(op, WINDOWS):
-            images = _window(images, str(position))
+            images = _window(images, f"{position}{suffix}")
         elif isinstance(op, ResizeOp):
-            size = fn.external_source(name=f"size_{position}", ndim=1, dtype=types.FLOAT)
+            size = fn.external_source(name=f"size_{position}{suffix}", ndim=1, dtype=types.FLOAT)
             images = fn.resize(
                 images, size=size, antialias=True, interp_type=_FILTERS[op.interpolation], dtype=types.UINT8
             )
         elif isinstance(op, Flip) and position not in mirrors:
-            applied = fn.external_source(name=f"flip_{position}", ndim=0, dtype=types.INT32)
+            applied = fn.external_source(name=f"flip_{position}{suffix}", ndim=0, dtype=types.INT32)
             images = fn.flip(images, **{op.axis: applied, _OTHER_AXIS[op.axis]: 0})
     if scaling_ops(placement):
-        return _scaled(images, ops, bool(mirrors))
-    if placement.in_graph == len(ops):
+        return _scaled(images, ops, f"mirror{suffix}" if mirrors else None)
+    if placement.in_graph == len(ops) and placement.output.layout == "CHW":
         return fn.transpose(images, perm=[2, 0, 1])
     return images
 
@@ -153,13 +180,13 @@ def _device_graph(placement: Placement, apply_exif: bool, decode: Decode) -> Any
 _OTHER_AXIS = {"horizontal": "vertical", "vertical": "horizontal"}
 
 
-def _decoded(apply_exif: bool, decode: Decode) -> Any:
-    """RGB windows of the encoded images on the device, HWC uint8."""
+def device_decoded(apply_exif: bool, decode: Decode, suffix: str = "") -> Any:
+    """RGB windows of the encoded images on the device, HWC uint8; inputs as in `decoded_windows`."""
     placement = decode.resolve("cuda")
     options: dict[str, Any] = {}
     if placement == "mixed" and decode.hw_decoder_load is not None:
         options["hw_decoder_load"] = decode.hw_decoder_load
-    images = decoded_windows(placement, apply_exif, **options)
+    images = decoded_windows(placement, apply_exif, suffix, **options)
     return images if placement == "mixed" else images.gpu()
 
 
@@ -175,11 +202,11 @@ def _window(images: Any, name: str) -> Any:
     )
 
 
-def _scaled(images: Any, ops: tuple[Op, ...], mirrors: bool) -> Any:
+def _scaled(images: Any, ops: tuple[Op, ...], mirror_input: str | None) -> Any:
     """Bytes to normalised float32 and HWC to CHW in one kernel: ``(x - 255 mean) / (255 std)``."""
     assert any(isinstance(op, (ToTensor, ToDtype)) for op in ops)
     normalize = next((op for op in ops if isinstance(op, Normalize)), Normalize((0.0,), (1.0,)))
-    mirror = fn.external_source(name="mirror", ndim=0, dtype=types.INT32) if mirrors else 0
+    mirror = 0 if mirror_input is None else fn.external_source(name=mirror_input, ndim=0, dtype=types.INT32)
     return fn.crop_mirror_normalize(
         images,
         mirror=mirror,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Region", "compose_windows"]
+__all__ = ["Region", "compose_windows", "union"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -23,6 +23,27 @@ class Region:
 
     windows: NDArray[np.int64]
     outer: dict[int, NDArray[np.int64]]
+
+    def relative_to(self, decoded: NDArray[np.int64]) -> NDArray[np.int64]:
+        """What is wanted, (B, 4) top, left, height, width, as windows of what was decoded.
+
+        Args:
+            decoded: (B, 4) windows of the images that hold at least ``windows``. What is wanted and lies beyond them
+                lies beyond the image.
+        """
+        wanted = self.windows.copy()
+        for row, window in self.outer.items():
+            wanted[row, :2] += window[:2]
+            wanted[row, 2:] = window[2:]
+        wanted[:, :2] -= decoded[:, :2]
+        return wanted
+
+
+def union(windows: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
+    """(B, 4): for each sample the smallest window that holds all of its windows, (B, 4) each."""
+    start = np.minimum.reduce([window[:, :2] for window in windows])
+    end = np.maximum.reduce([window[:, :2] + window[:, 2:] for window in windows])
+    return np.concatenate([start, end - start], axis=1)
 
 
 def compose_windows(sizes_hw: NDArray[np.int64], windows: Sequence[NDArray[np.int64]]) -> Region:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from gpufeed.parameters.op_draws import OpDraws
 from gpufeed.plan import BranchOp, Op, Plan, RandomApply, RandomChoice, RandomOrder, each_op
 from gpufeed.spec import ImageSpec
 
-__all__ = ["DRAWERS", "draw_parameters"]
+__all__ = ["DRAWERS", "draw_parameters", "op_count", "op_numbers"]
 
 _Sizes = NDArray[np.int64]
 
@@ -41,7 +42,9 @@ class _Sequence:
     refused: dict[int, str] = field(default_factory=dict[int, str])
 
 
-def draw_parameters(plan: Plan, sizes_hw: _Sizes, draws: Draws) -> BatchParameters:
+def draw_parameters(
+    plan: Plan, sizes_hw: _Sizes, draws: Draws, numbers: Sequence[int] | None = None
+) -> BatchParameters:
     """Draw for a whole batch.
 
     Args:
@@ -49,8 +52,11 @@ def draw_parameters(plan: Plan, sizes_hw: _Sizes, draws: Draws) -> BatchParamete
             draw numbers from ``k * DRAWS_PER_OP`` on.
         sizes_hw: (B, 2) int64 sizes of the decoded images, in pixels.
         draws: the batch's keyed draws.
+        numbers: of the ops, where the plan is a part of something that counts them itself; ops inside an op follow it.
     """
-    drawn = _draw_all(plan.ops, plan.input, np.maximum(sizes_hw, 1), draws, 0)
+    if numbers is None:
+        numbers = op_numbers(plan.ops, 0)
+    drawn = _draw_all(plan.ops, plan.input, np.maximum(sizes_hw, 1), draws, numbers)
     damaged = {
         int(row): f"it is damaged: its header says that it has {sizes_hw[row, 0]}x{sizes_hw[row, 1]} pixels; replace it"
         for row in np.flatnonzero((sizes_hw < 1).any(axis=1))
@@ -58,10 +64,20 @@ def draw_parameters(plan: Plan, sizes_hw: _Sizes, draws: Draws) -> BatchParamete
     return BatchParameters(tuple(drawn.values), tuple(drawn.sizes_hw), drawn.refused | damaged)
 
 
-def _draw_all(ops: tuple[Op, ...], spec: ImageSpec, sizes: _Sizes, draws: Draws, number: int) -> _Sequence:
-    """Draw for ops one after the other; ``number`` is the first one's."""
+def op_numbers(ops: tuple[Op, ...], first: int) -> tuple[int, ...]:
+    """The number of each op of a sequence, that of the first given; those inside an op come right behind it."""
+    return tuple(accumulate(map(op_count, ops[:-1]), initial=first)) if ops else ()
+
+
+def op_count(op: Op) -> int:
+    """How many numbers an op takes: one, and one for each op inside it."""
+    return sum(1 for _ in each_op((op,)))
+
+
+def _draw_all(ops: tuple[Op, ...], spec: ImageSpec, sizes: _Sizes, draws: Draws, numbers: Sequence[int]) -> _Sequence:
+    """Draw for ops one after the other."""
     result = _Sequence(sizes_hw=[sizes])
-    for op in ops:
+    for op, number in zip(ops, numbers, strict=True):
         drawn = _draw_one(op, spec, sizes, draws, number)
         for row, cause in drawn.refused.items():
             result.refused.setdefault(row, cause)
@@ -71,12 +87,7 @@ def _draw_all(ops: tuple[Op, ...], spec: ImageSpec, sizes: _Sizes, draws: Draws,
         result.values.append(drawn.values)
         result.sizes_hw.append(sizes)
         spec = op.out_spec(spec)
-        number += _count(op)
     return result
-
-
-def _count(op: Op) -> int:
-    return sum(1 for _ in each_op((op,)))
 
 
 def _draw_one(op: Op, spec: ImageSpec, sizes: _Sizes, draws: Draws, number: int) -> Drawn:
@@ -92,7 +103,7 @@ def _draw_branches(op: BranchOp, spec: ImageSpec, sizes: _Sizes, own: OpDraws, n
     order = _order(op, own)
     numbers = [number + 1]
     for ops in op.branches:
-        numbers.append(numbers[-1] + sum(map(_count, ops)))
+        numbers.append(numbers[-1] + sum(map(op_count, ops)))
     sizes = sizes.copy()
     refused: dict[int, str] = {}
     parts: list[list[tuple[NDArray[np.intp], list[OpParameters]]]] = [[] for _ in op.branches]
@@ -100,7 +111,7 @@ def _draw_branches(op: BranchOp, spec: ImageSpec, sizes: _Sizes, own: OpDraws, n
     for step in range(order.shape[1]):
         for branch, ops in enumerate(op.branches):
             rows = np.flatnonzero(order[:, step] == branch)
-            drawn = _draw_all(ops, inside, sizes[rows], own.draws.take(rows), numbers[branch])
+            drawn = _draw_all(ops, inside, sizes[rows], own.draws.take(rows), op_numbers(ops, numbers[branch]))
             parts[branch].append((rows, drawn.values))
             sizes[rows] = drawn.sizes_hw[-1]
             for row, cause in drawn.refused.items():

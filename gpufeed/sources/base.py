@@ -41,6 +41,10 @@ class Paths:
         width = max(map(len, encoded)) + 1
         return cls(np.array(encoded, dtype=f"S{width}").view(np.uint8).reshape(len(encoded), width))
 
+    def names(self) -> list[str]:
+        """The file names as Python opens them."""
+        return [os.fsdecode(row.tobytes().rstrip(b"\0")) for row in self.matrix]
+
 
 class Source(Protocol):
     """Where samples come from. Implementations are picklable and may be read from several threads at once.

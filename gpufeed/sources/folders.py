@@ -20,9 +20,9 @@ from torchvision.datasets import DatasetFolder
 from torchvision.datasets.folder import default_loader, pil_loader
 
 from gpufeed.errors import UnsupportedError
-from gpufeed.sources.base import Paths
+from gpufeed.sources.base import Paths, Source
 
-__all__ = ["FolderSource", "PinnedSamples"]
+__all__ = ["FolderSource", "PinnedSamples", "pinned", "resolved", "source_of"]
 
 _CHOICES = (
     "gpufeed reads torchvision.datasets.ImageFolder and DatasetFolder, any nesting of Subset, ConcatDataset and "
@@ -243,3 +243,31 @@ def _name(dataset: object) -> str:
     return (
         cls.__qualname__ if cls.__module__.startswith(("torch", "__main__")) else f"{cls.__module__}.{cls.__qualname__}"
     )
+
+
+def source_of(dataset: object) -> Source:
+    """A source as it is, or the one over a tree of folder datasets.
+
+    Raises:
+        UnsupportedError: for a dataset that can't be read exactly as it would read itself.
+    """
+    is_source = all(callable(getattr(dataset, method, None)) for method in ("read", "fields", "name_of", "fingerprint"))
+    return cast(Source, dataset) if is_source else FolderSource(cast("Dataset[Any]", dataset))
+
+
+def pinned(source: Source, indices: Sequence[int]) -> Source:
+    """Some samples as they are now; of another source than folders the source itself, which doesn't change."""
+    return source.pinned(indices) if isinstance(source, FolderSource) else source
+
+
+def resolved(source: Source, index: int) -> int:
+    """An index that may count from the end, as one in [0, len).
+
+    Raises:
+        IndexError: where it is out of range.
+    """
+    if isinstance(source, FolderSource):
+        return source.resolve(index)
+    if not -len(source) <= index < len(source):
+        raise IndexError(f"index {index} is out of range for a source of {len(source)} samples")
+    return index % len(source)

@@ -77,7 +77,7 @@ def test_jobs_complete_in_order() -> None:
         feed.submit(each)
     for each in jobs:
         assert each.done.wait(PATIENCE_S)
-        assert each.images == []
+        assert each.result == []
     feed.close()
     calls = [script.next_call() for _ in range(11)]
     assert sorted(calls) == ["close"] + ["finish"] * 5 + ["start"] * 5

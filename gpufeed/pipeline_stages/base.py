@@ -1,0 +1,87 @@
+"""What the stages of a pipeline have in common on both devices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from gpufeed.collation import PipelineResult
+from gpufeed.errors import PipelineError
+from gpufeed.feed import Job
+from gpufeed.graph.reading import ReadGraph
+from gpufeed.pipeline_stages.bad_samples import find_bad_sample
+from gpufeed.pipeline_stages.host_batch import HostBatch, HostWork, prepare_batch
+from gpufeed.pipeline_stages.outputs import as_list, collated, run_tail
+from gpufeed.pipeline_stages.work import PipelineWork
+from gpufeed.recording import HostLeaf, Recorded
+from gpufeed.recording.batch_samples import BatchSamples, EachRow
+from gpufeed.stages import GraphStages, chunks_of, one_torch_thread
+from gpufeed.tensors import to_device
+from gpufeed.threads import Pool
+
+__all__ = ["PipelineStages"]
+
+
+class PipelineStages(GraphStages):
+    """What both devices have in common: reading, computing on the host, the tail, and finding a bad sample."""
+
+    def __init__(self, work: PipelineWork, num_threads: int) -> None:
+        super().__init__(num_threads, work.apply_exif)
+        self._work = work
+        self._recorded = work.record()
+        self._host = HostWork(self._recorded)
+        self._pool = Pool(num_threads, "gpufeed-pipeline", one_torch_thread)
+        self._tail_pool = Pool(num_threads, "gpufeed-tail", one_torch_thread) if self._has_tail else None
+
+    @property
+    def _has_tail(self) -> bool:
+        return self._work.pipeline.has("tail")
+
+    def close(self) -> None:
+        self._pool.close()
+        if self._tail_pool is not None:
+            self._tail_pool.close()
+        super().close()
+
+    def _prepare(self, read: ReadGraph, job: Job) -> HostBatch:
+        return prepare_batch(self._host, read, job.source, job.indices, job.draws)
+
+    def _find_bad_sample(self, job: Job) -> None:
+        find_bad_sample(self._host, job.source, job.indices, job.draws, self._apply_exif)
+
+    def _recorded_again(self, max_batch_size: int) -> Recorded:
+        """The graph for batches of another size: DALI fixes the largest when it builds."""
+        again = self._work.record(max_batch_size, self._num_threads)
+        first = self._recorded
+        same = again.structure == first.structure and len(again.leaves) == len(first.leaves)
+        if not same or again.next_number != first.next_number or tuple(again.inputs) != tuple(first.inputs):
+            code = self._work.pipeline.function.__code__
+            raise PipelineError(
+                f"the pipeline {self._work.pipeline.name} described another graph when it was called again "
+                f"(outputs {again.structure} after {first.structure}): its outputs and draws must be the same at every "
+                "call; leave out what changes, such as a counter or a condition on the outside",
+                code.co_filename,
+                code.co_firstlineno,
+                f"def {code.co_name}(...)",
+            )
+        return again
+
+    def _finished(self, batch: HostBatch, outputs: Sequence[Any], each_row: EachRow) -> PipelineResult:
+        """The batch after the tail, from the graph's outputs and what the host computed."""
+        device = self._work.device
+        leaves = [
+            to_device(collated(batch.results[leaf.value], leaf), device)
+            if isinstance(leaf, HostLeaf)
+            else as_list(outputs[leaf.position], leaf.ragged)
+            for leaf in self._recorded.leaves
+        ]
+        result = PipelineResult(leaves, self._recorded.outputs)
+        if not self._has_tail:
+            return result
+        samples = BatchSamples(batch.draws, self._recorded.next_number, device, each_row)
+        return run_tail(self._work.pipeline, result, samples)
+
+    def _each_row(self, function: Callable[[range], None], count: int) -> None:
+        """Share rows among the tail's threads; waits for them."""
+        assert self._tail_pool is not None
+        self._tail_pool.share(function, chunks_of(count, self._num_threads))
