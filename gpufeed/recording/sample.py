@@ -126,7 +126,7 @@ class Sample(KeyedDraws):
         if example is not None and name not in example:
             methods = [known for known in dir(type(self)) if not known.startswith("_")]
             near = difflib.get_close_matches(name, [*example, *methods], n=1)
-            guess = f"; did you mean sample.{near[0]}?" if near else ""
+            guess = f"; did you mean sample.{near[0]}?" if near else "."
             raise PipelineError(
                 f"the sample has no {name}{guess} Its source's fields are {', '.join(example)}; besides there are "
                 f"{', '.join(methods)}"
