@@ -25,7 +25,7 @@ from gpufeed.bench.progress import Reporter
 from gpufeed.cpus import usable_cpus
 from gpufeed.errors import BenchmarkError
 
-__all__ = ["DESCRIPTION", "NUM_IMAGES", "folder", "make_image", "write_images"]
+__all__ = ["DESCRIPTION", "NUM_IMAGES", "folder", "make_image", "power_law_noise", "write_images"]
 
 NUM_IMAGES = 512
 DESCRIPTION = f"{NUM_IMAGES} built-in images"
@@ -149,12 +149,12 @@ def make_image(index: int) -> tuple[Pixels, int]:
     quality = int(rng.integers(*_QUALITIES))
     colours, roughness = _dead_leaves(rng, int(height), int(width))
     shape = colours.shape[:2]
-    luminance = _TEXTURE_STD * roughness * _power_law_noise(rng, shape, 1.0)
-    luminance += 15 * _power_law_noise(rng, shape, 2.0)
+    luminance = _TEXTURE_STD * roughness * power_law_noise(rng, shape, 1.0)
+    luminance += 15 * power_law_noise(rng, shape, 2.0)
     luminance += _NOISE_STD * rng.standard_normal(shape, dtype=np.float32)
     colours += luminance[..., None]
     for channel in (0, 2):  # green alone follows the luminance: chroma varies slowly, as it does in photographs
-        colours[..., channel] += 6 * _power_law_noise(rng, shape, 1.3)
+        colours[..., channel] += 6 * power_law_noise(rng, shape, 1.3)
     return np.clip(colours, 0, 255).astype(np.uint8), quality
 
 
@@ -193,7 +193,7 @@ def _colour(rng: np.random.Generator) -> Plane:
     return np.clip(rng.uniform(30, 225) + rng.normal(0, 20, size=3), 0, 255).astype(np.float32)
 
 
-def _power_law_noise(rng: np.random.Generator, shape: tuple[int, ...], exponent: float) -> Plane:
+def power_law_noise(rng: np.random.Generator, shape: tuple[int, ...], exponent: float) -> Plane:
     """Noise with zero mean and unit variance whose amplitude falls with the spatial frequency to the ``exponent``."""
     height, width = shape
     frequency = np.hypot(np.fft.fftfreq(height)[:, None], np.fft.rfftfreq(width)[None, :]).astype(np.float32)

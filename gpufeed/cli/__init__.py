@@ -17,6 +17,8 @@ __all__ = ["EXIT_INTERRUPTED", "main"]
 _COMMANDS = {
     "compare": "Measure gpufeed against torch's DataLoader on this machine.",
     "explain": "Show what becomes of a transform, and how equal it is.",
+    "new": "Write a pipeline module to start from, and its test.",
+    "pipelines": "List the pipelines that can be named, or show one.",
     "verify": "Hold gpufeed's pixels and draws on your files to torchvision's.",
 }
 """Each command's module is ``gpufeed.cli.NAME`` and holds ``command``; the text is what ``gpufeed --help`` shows."""

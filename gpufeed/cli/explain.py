@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import sys
-from collections.abc import Generator
-from contextlib import contextmanager, redirect_stdout
 from typing import TYPE_CHECKING, Literal, cast
 
 import click
 
+from gpufeed.cli.streams import stdout_to_stderr
 from gpufeed.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -45,7 +43,7 @@ def command(transform: str | None, weights: str | None, device: str | None, as_j
     if (transform is None) == (weights is None):
         given = "neither" if transform is None else "both"
         raise ArgumentError(f"expected either FILE.py:NAME or --weights NAME, got {given}")
-    with _stdout_to_stderr():
+    with stdout_to_stderr():
         explanation = _explain(transform, weights, device)
     if as_json:
         from gpufeed.inspect.explain import to_json
@@ -72,17 +70,3 @@ def _explain(transform: str | None, weights: str | None, device: str | None) -> 
     subject = cast(str, weights if transform is None else transform)
     found = transform_of_weights(subject) if transform is None else transform_of_file(subject)
     return explain(found, cast(Literal["cpu", "cuda"], chosen), subject)
-
-
-@contextmanager
-def _stdout_to_stderr() -> Generator[None]:
-    """What the user's file prints goes to stderr, so that stdout holds the result alone; also what C code writes."""
-    sys.stdout.flush()
-    kept = os.dup(1)
-    os.dup2(2, 1)
-    try:
-        with redirect_stdout(sys.stderr):
-            yield
-    finally:
-        os.dup2(kept, 1)
-        os.close(kept)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
 from typing import Any, cast
 
-from torch import nn
 from torchvision import models
 
 from gpufeed.errors import ArgumentError
 from gpufeed.pipelines import load_object, split_reference
+from gpufeed.pipelines.namespaces import transform_names
 
 __all__ = ["transform_names", "transform_of_file", "transform_of_weights"]
 
@@ -58,19 +57,6 @@ def _without_name(file: str) -> str:
     if not names:
         return f"{file} holds no transform under a name of its own; give one a name and add it, as in {file}:NAME"
     return f"{file} holds {_held(names)}; name one, as in {file}:{names[0]}"
-
-
-def transform_names(namespace: Mapping[str, object]) -> list[str]:
-    """The public names that hold transforms of torchvision's, or objects of subclasses of theirs, in their order."""
-    return [name for name, value in namespace.items() if not name.startswith("_") and _is_transform(value)]
-
-
-def _is_transform(value: object) -> bool:
-    if isinstance(value, nn.Sequential):
-        held = list(cast("Any", value))
-        return bool(held) and all(map(_is_transform, held))
-    own = any(base.__module__.startswith("torchvision.transforms") for base in type(value).__mro__)
-    return own and callable(value) and not isinstance(value, type)
 
 
 def transform_of_weights(name: str) -> object:

@@ -45,7 +45,9 @@ def test_python_m_gpufeed_is_gpufeed() -> None:
 def test_help_lists_every_command() -> None:
     result = CliRunner().invoke(cli.main, ["--help"])
     assert result.exit_code == 0
-    assert "compare  Measure gpufeed against torch's DataLoader on this machine." in result.output
+    lines = [" ".join(line.split()) for line in result.output.splitlines()]
+    assert "compare Measure gpufeed against torch's DataLoader on this machine." in lines
+    assert "new Write a pipeline module to start from, and its test." in lines
 
 
 def test_an_unknown_command_is_a_usage_error() -> None:
