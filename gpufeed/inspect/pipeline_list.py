@@ -7,7 +7,6 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TextIO, cast, get_args
 
-from rich import box
 from rich.console import RenderableType
 from rich.padding import Padding
 from rich.table import Table
@@ -16,7 +15,6 @@ from rich.text import Text
 from gpufeed import printing
 from gpufeed.pipelines import NamedPipeline, Parameter, Pipeline
 from gpufeed.pipelines.definition import Companion, type_name
-from gpufeed.printing import UNDERLINED_HEAD
 
 __all__ = ["SCHEMA", "SCHEMA_VERSION", "render", "render_list", "show", "show_list", "to_json"]
 
@@ -33,39 +31,29 @@ _FOLDERS = "an image folder with one sub-folder per class"
 
 
 def show_list(found: Sequence[NamedPipeline], stream: TextIO) -> None:
-    """Print one line for each pipeline, in the form that fits the stream."""
-    printing.show(lambda _width: _list_parts(found, box.SIMPLE_HEAD), lambda: render_list(found), stream)
+    """Print a few lines for each pipeline, in the form that fits the stream."""
+    printing.show(lambda _width: _list_parts(found), lambda: render_list(found), stream)
 
 
 def render_list(found: Sequence[NamedPipeline], width: int = _WIDTH) -> str:
-    """The list as plain text of at most ``width`` columns, ending in a newline."""
-    return printing.as_text(_list_parts(found, UNDERLINED_HEAD), width)
+    """The list as plain text of at most ``width`` columns, ending in a newline; names are never broken."""
+    return printing.as_text(_list_parts(found), width)
 
 
-def _list_parts(found: Sequence[NamedPipeline], lines: box.Box) -> Iterator[RenderableType]:
-    if found:
-        yield _table(found, lines)
-    else:
-        yield Text("No pipeline is shipped or installed.")
-    hint = Text(
-        "One in full: gpufeed pipelines NAME. Your own: FILE.py:NAME; gpufeed new NAME writes one.", style="dim"
-    )
-    yield Padding(hint, (1, 0, 0, 0))
-
-
-def _table(found: Sequence[NamedPipeline], lines: box.Box) -> Table:
-    origins = any(named.origin != _OWN and not _of_file(named) for named in found)
-    table = Table(box=lines, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
-    table.add_column("pipeline", overflow="fold")
-    if origins:
-        table.add_column("from", overflow="fold")
-    table.add_column("what it does", overflow="fold")
-    table.add_column("parameters", overflow="fold")
+def _list_parts(found: Sequence[NamedPipeline]) -> Iterator[RenderableType]:
     for named in found:
+        of = "" if named.origin == _OWN or _of_file(named) else f"  (of {named.origin})"
+        yield Text.assemble((named.reference, "bold"), (of, "dim"), no_wrap=True, overflow="ignore")
         summary = Text(named.summary) if named.pipeline else Text("not loaded before it is named", style="dim")
-        origin = [Text(named.origin)] if origins else []
-        table.add_row(Text(named.reference), *origin, summary, Text("\n".join(named.parameters)))
-    return table
+        yield Padding(summary, (0, 0, 0, 4))
+        if named.parameters:
+            yield Padding(
+                Text("\n".join(f"-p {parameter}" for parameter in named.parameters), style="dim"), (0, 0, 0, 4)
+            )
+        yield Text("")
+    if not found:
+        yield Text("No pipeline is shipped or installed.")
+    yield Text("One in full: gpufeed pipelines NAME. Your own: FILE.py:NAME; gpufeed new NAME writes one.", style="dim")
 
 
 # One in full ----------------------------------------------------------------------------------------------------------

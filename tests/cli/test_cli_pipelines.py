@@ -67,10 +67,11 @@ def _words(text: str) -> str:
 def test_the_list_has_each_with_its_first_line_and_parameters() -> None:
     result = _pipelines()
     assert result.exit_code == 0, result.output
-    head, _line, *rows = result.stdout.splitlines()
-    assert _words(head).startswith("pipeline what it does parameters")
-    assert rows[0].split()[:2] == ["gpufeed:study:train", "Crops"]
-    assert "limit: int" in result.stdout
+    name, summary, parameter, *_ = result.stdout.splitlines()
+    assert name == "gpufeed:study:train", "to be copied: alone in its line, unbroken"
+    assert summary.split()[0] == "Crops"
+    assert parameter.split()[0] == "-p"
+    assert "-p limit: int" in result.stdout
     assert "gpufeed:study:evaluate" in result.stdout
     assert "More about it" not in result.stdout
     assert "hello" not in result.stdout
