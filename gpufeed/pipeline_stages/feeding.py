@@ -21,7 +21,7 @@ def feed(pipe: Any, name: str, value: HostValue, batch: HostBatch) -> None:
     if isinstance(value, ImageValue):
         pipe.feed_input(name, _as_arrays(held, value), layout=_layout(value))
     elif isinstance(held, list):
-        pipe.feed_input(name, [np.ascontiguousarray(cast(Any, entry)) for entry in cast("list[object]", held)])
+        pipe.feed_input(name, [np.asarray(cast(Any, entry), order="C") for entry in cast("list[object]", held)])
     else:
         pipe.feed_input(name, held)
 
