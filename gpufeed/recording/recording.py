@@ -93,9 +93,9 @@ class Recording:
     def _image(self, value: ImageValue) -> Node:
         spec = value.plan.output
         if value.field is not None:
-            return self._input("mask", value, layout="HW", ndim=2, dtype=types.UINT8)
+            return self._input("mask", value, layout="HW", ndim=2, dtype=types.UINT8, no_copy=True)
         dtype = types.UINT8 if spec.dtype == "uint8" else types.FLOAT
-        return self._input("image", value, layout=spec.layout, ndim=3, dtype=dtype)
+        return self._input("image", value, layout=spec.layout, ndim=3, dtype=dtype, no_copy=True)
 
     def _device_image(self, value: ImageValue) -> Node:
         """The nodes of the image's whole plan; DALI drops those that nothing uses."""
