@@ -1,4 +1,4 @@
-"""What only a CUDA device can show of custom pipelines: the same batches as on the CPU, but for decoding and resizing."""
+"""What only a CUDA device can show of custom pipelines: the CPU's batches, but for decoding and resizing."""
 
 from __future__ import annotations
 
