@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 import torch
 
 from gpufeed.bench.contenders import Batch
+from gpufeed.bench.outputs import image_of, images_and_targets, num_samples, outputs_of
 from gpufeed.bench.results import Epoch
 from gpufeed.bench.usage import tree_cpu_s
 from gpufeed.bench.workload import Workload
@@ -35,27 +36,36 @@ def run_epoch(loader: Iterable[Batch], workload: Workload, *, with_pixels: bool 
     sizes: list[int] = []
     targets: list[torch.Tensor] = []
     pixels = _Pixels() if with_pixels else None
-    kinds: set[tuple[torch.dtype, torch.device, torch.Size]] = set()
+    kinds: set[_Kind] = set()
+    outputs: tuple[str, ...] = ()
+    is_pair = workload.is_pipeline
     first_batch_s = 0.0
     gc.collect()  # not what an earlier epoch left behind
     cpu_before_s = tree_cpu_s(os.getpid())
     started_s = time.perf_counter()
-    for images, batch_targets in iter(loader):
+    for batch in iter(loader):
         wait()
         if not sizes:
             first_batch_s = time.perf_counter() - started_s
-        sizes.append(len(images))
-        kinds.add((images.dtype, images.device, images.shape[1:]))
-        targets.append(batch_targets)
-        if pixels is not None:
+        if workload.is_pipeline:
+            count = num_samples(batch, workload.size_of(len(sizes)))
+            images = image_of(batch, count)
+            outputs = outputs or outputs_of(batch, count)
+            is_pair = is_pair and images_and_targets(batch) is not None
+        else:
+            images, batch_targets = batch
+            count = len(images)
+            targets.append(batch_targets)
+        sizes.append(count)
+        if images is not None:
+            kinds.add((images.dtype, images.device, images.shape[1:]))
+        if pixels is not None and images is not None:
             pixels.add(images)
     if device.type == "cuda":
         torch.cuda.synchronize(device)
     elapsed_s = time.perf_counter() - started_s
     cpu_s = tree_cpu_s(os.getpid()) - cpu_before_s
-    if len(kinds) != 1:
-        raise BenchmarkError(_describe(kinds))
-    ((dtype, image_device, shape),) = kinds
+    dtype, image_device, shape = _one_kind(kinds, sizes, workload)
     mean, std = pixels.mean_and_std() if pixels is not None else (None, None)
     return Epoch(
         elapsed_s=elapsed_s,
@@ -64,15 +74,34 @@ def run_epoch(loader: Iterable[Batch], workload: Workload, *, with_pixels: bool 
         num_samples=sum(sizes),
         num_batches=len(sizes),
         target_sum=sum(int(batch_targets.sum()) for batch_targets in targets),
-        dtype=str(dtype).removeprefix("torch."),
-        device=str(image_device),
-        shape=tuple(shape),
+        dtype=dtype,
+        device=image_device,
+        shape=shape,
         mean=mean,
         std=std,
+        outputs=outputs,
+        is_pair=is_pair,
     )
 
 
-def _describe(kinds: set[tuple[torch.dtype, torch.device, torch.Size]]) -> str:
+_Kind = tuple[torch.dtype, torch.device, torch.Size]
+
+
+def _one_kind(kinds: set[_Kind], sizes: list[int], workload: Workload) -> tuple[str, str, tuple[int, ...]]:
+    """What the images of an epoch are: dtype, device and shape; of a pipeline they may have none, or several shapes."""
+    if workload.is_pipeline and sizes and not kinds:
+        return "", workload.device, ()
+    if workload.is_pipeline and len({kind[:2] for kind in kinds}) == 1:
+        dtype, device, _ = next(iter(kinds))
+        shapes = {tuple(shape) for _, _, shape in kinds}
+        return str(dtype).removeprefix("torch."), str(device), shapes.pop() if len(shapes) == 1 else ()
+    if len(kinds) != 1:
+        raise BenchmarkError(_describe(kinds))
+    ((dtype, device, shape),) = kinds
+    return str(dtype).removeprefix("torch."), str(device), tuple(shape)
+
+
+def _describe(kinds: set[_Kind]) -> str:
     if not kinds:
         return "gave no batch in an epoch"
     seen = ", ".join(sorted(f"{dtype} {tuple(shape)} on {device}" for dtype, device, shape in kinds))
@@ -90,8 +119,8 @@ def check_epoch(epoch: Epoch, workload: Workload) -> None:
         for what, expected, got in (
             ("samples per epoch", len(workload), epoch.num_samples),
             ("batches per epoch", workload.num_batches, epoch.num_batches),
-            ("the sum of targets", workload.target_sum, epoch.target_sum),
-            ("dtype", workload.dtype, epoch.dtype),
+            ("the sum of targets", 0 if workload.is_pipeline else workload.target_sum, epoch.target_sum),
+            ("dtype", workload.dtype or epoch.dtype, epoch.dtype),
             ("device", torch.device(workload.device), torch.device(epoch.device)),
         )
         if expected != got
@@ -123,5 +152,7 @@ class _Pixels:
         self._sum_of_squares += float(values.square().sum(dtype=torch.float64))
 
     def mean_and_std(self) -> tuple[float, float]:
+        if not self._count:  # a pipeline without a tensor of images
+            return 0.0, 0.0
         mean = self._sum / self._count
         return mean, max(0.0, self._sum_of_squares / self._count - mean**2) ** 0.5

@@ -12,7 +12,15 @@ import numpy as np
 
 from gpufeed.errors import ArgumentError
 
-__all__ = ["EXTENSIONS", "ImageFolderFiles", "check_images", "choose", "first_broken", "list_image_folder"]
+__all__ = [
+    "EXTENSIONS",
+    "ImageFolderFiles",
+    "check_images",
+    "choose",
+    "chosen_indices",
+    "first_broken",
+    "list_image_folder",
+]
 
 EXTENSIONS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
 """``torchvision.datasets.folder.IMG_EXTENSIONS``; a test compares them."""
@@ -94,10 +102,15 @@ def choose(files: ImageFolderFiles, num_samples: int, seed: int) -> tuple[tuple[
     Returns:
         Paths and targets, in the folder's order.
     """
-    repeats, rest = divmod(num_samples, len(files))
-    subset = np.random.default_rng(seed).permutation(len(files))[:rest]
-    indices: list[int] = np.sort(np.concatenate([np.tile(np.arange(len(files)), repeats), subset])).tolist()
+    indices = chosen_indices(len(files), num_samples, seed)
     return tuple(files.paths[index] for index in indices), tuple(files.targets[index] for index in indices)
+
+
+def chosen_indices(num_files: int, num_samples: int, seed: int) -> list[int]:
+    """The choice that `choose` makes, as indices in [0, num_files), sorted."""
+    repeats, rest = divmod(num_samples, num_files)
+    subset = np.random.default_rng(seed).permutation(num_files)[:rest]
+    return np.sort(np.concatenate([np.tile(np.arange(num_files), repeats), subset])).tolist()
 
 
 def check_images(paths: Iterable[str]) -> None:

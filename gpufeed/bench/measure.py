@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 from gpufeed.bench.budget import (
     MAX_ROUNDS,
@@ -15,14 +18,21 @@ from gpufeed.bench.budget import (
     plan_rounds,
     rotation,
 )
-from gpufeed.bench.checks import check_same_images
+from gpufeed.bench.checks import check_same_images, check_same_outputs, what_was_checked
 from gpufeed.bench.contenders import BASELINE, Contender
 from gpufeed.bench.environment import describe
-from gpufeed.bench.images import ImageFolderFiles, check_images, choose, first_broken
+from gpufeed.bench.images import (
+    ImageFolderFiles,
+    check_images,
+    chosen_indices,
+    first_broken,
+    list_image_folder,
+)
 from gpufeed.bench.process import ContenderProcess, ContenderRaisedError, end_all
 from gpufeed.bench.progress import Reporter
-from gpufeed.bench.protocol import Probed
+from gpufeed.bench.protocol import Probe, Probed, Seen
 from gpufeed.bench.results import Comparison, ContenderResult, Epoch, LeftOut, Measurement
+from gpufeed.bench.transforms import BUILT_IN
 from gpufeed.bench.usage import MemorySampler
 from gpufeed.bench.workload import Workload
 from gpufeed.errors import ArgumentError, BenchmarkError, UnsupportedError
@@ -39,9 +49,9 @@ class Request:
     """What to compare, as the user asked for it.
 
     Attributes:
-        files: the images.
+        files: the images; ``None``: they are listed at ``root``, unless a pipeline opens that by its own source.
         data: what they are, in words.
-        transform: its reference, see :func:`gpufeed.bench.transforms.load_transform`.
+        transform: its reference, or a pipeline's, see :func:`gpufeed.bench.transforms.subject_of`.
         contenders: who is to be measured.
         batch_size: samples per batch.
         num_threads: threads or worker processes per contender.
@@ -49,9 +59,13 @@ class Request:
         budget_s: wall time for everything. [Unit: second]
         seed: of the choice of samples, the orders and the bootstrap.
         max_rounds: rounds after which it ends early.
+        parameters: of a pipeline, each ``NAME=VALUE``.
+        root: the data that the user gave; ``None`` where they gave none.
+        example: for a pipeline with its own source where they gave none: makes example data, and returns its root and
+            what it is in words.
     """
 
-    files: ImageFolderFiles
+    files: ImageFolderFiles | None
     data: str
     transform: str
     contenders: tuple[Contender, ...]
@@ -61,6 +75,9 @@ class Request:
     budget_s: float = 90.0
     seed: int = 0
     max_rounds: int = MAX_ROUNDS
+    parameters: tuple[str, ...] = ()
+    root: str | None = None
+    example: Callable[[], tuple[str, str]] | None = None
 
 
 def measure(request: Request, reporter: Reporter, started_s: float) -> Comparison:
@@ -79,7 +96,7 @@ def measure(request: Request, reporter: Reporter, started_s: float) -> Compariso
 
     Raises:
         KeyboardInterrupt: Ctrl-C before the first measurement.
-        ArgumentError: the transform, device or an image is wrong.
+        ArgumentError: the transform, pipeline, data, device or an image is wrong.
         UnsupportedError: a contender that is never left out can't do this workload.
         BenchmarkError: unequal work, a contender that raised or died, or a budget that is too short.
     """
@@ -106,7 +123,10 @@ class _Run:
         self._reporter = reporter
         self._started_s = started_s
         self._environment = describe()
+        self._seen = Seen()
         self._probed = Probed(device="cpu", device_name="", dtype="float32", transform_text="", cuda_version="")
+        self._files: ImageFolderFiles | None = request.files
+        self._data = request.data
         self._read_s = 0.0  # per file that isn't in the page cache yet
         self._checked: set[str] = set()
         self._left_out: list[LeftOut] = []
@@ -139,28 +159,67 @@ class _Run:
             process = ContenderProcess(contender)
             self.processes[contender.name] = process
             process.begin_prepare(request.num_threads)
-        most = max(calibration_batches(contender, request.num_threads) for contender in request.contenders)
-        paths, _ = choose(request.files, most * request.batch_size, request.seed)
-        self._check_images(paths)  # while they import their libraries
+        if request.files is not None:
+            self._check_first_images()  # while they import their libraries
         for process in list(self.processes.values()):
             try:
                 process.finish_prepare()
             except (UnsupportedError, ContenderRaisedError) as error:
                 self._leave_out_or_raise(process, error)
 
+    def _check_first_images(self) -> None:
+        request = self._request
+        most = max(calibration_batches(contender, request.num_threads) for contender in request.contenders)
+        indices = chosen_indices(len(self._found_files), most * request.batch_size, request.seed)
+        self._check_images(tuple(self._found_files.paths[index] for index in indices))
+
+    @property
+    def _found_files(self) -> ImageFolderFiles:
+        assert self._files is not None
+        return self._files
+
     def _check_images(self, paths: tuple[str, ...]) -> None:
         new = set(paths) - self._checked
+        if not new:
+            return
         started_s = time.monotonic()
         check_images(path for path in paths if path in new)
         self._checked |= new
-        if len(self._checked) < len(self._request.files):
+        if len(self._checked) < len(self._found_files):
             self._read_s = (time.monotonic() - started_s) / len(new)
 
     def _probe(self) -> None:
         request = self._request
         process = next(iter(self.processes.values()))
-        self._probed = process.probe(request.transform, request.files.paths[0], request.device)
+        if request.transform not in BUILT_IN or request.parameters:
+            self._reporter.say(f"loading {request.transform}")
+            self._seen = process.look(request.transform, request.parameters)
+        root = self._own_root()
+        if root is None:
+            self._files = self._files or list_image_folder(Path(request.root or ""))
+            self._check_first_images()
+        first = "" if root is not None else self._found_files.paths[0]
+        self._probed = process.probe(Probe(request.transform, first, request.device, request.parameters, root))
         self._environment |= {"gpu": self._probed.device_name, "cuda": self._probed.cuda_version}
+        if root is not None:
+            names = self._probed.names
+            self._files = ImageFolderFiles(root, (), names, ())
+            # what isn't a file can't be read ahead here
+            self._checked = set() if os.path.isfile(names[0]) else set(names)
+            self._check_first_images()
+
+    def _own_root(self) -> str | None:
+        """What the pipeline's own source opens; ``None`` where it has none."""
+        request = self._request
+        if not self._seen.opens_data:
+            return None
+        if request.root is not None:
+            return request.root
+        if request.example is None:
+            raise ArgumentError(f"{request.transform} opens its data by a source of its own; give DATA, its path")
+        self._reporter.say("making example data")
+        root, self._data = request.example()
+        return root
 
     def _calibrate(self) -> list[Pace]:
         paces: list[Pace] = []
@@ -211,7 +270,8 @@ class _Run:
             self._memory[name] = memory
             self._warm_up[name] = epoch
             self._measurements[name] = []
-            check_same_images(reference, self._warm_up[reference], name, epoch)
+            check = check_same_outputs if workload.is_pipeline else check_same_images
+            check(reference, self._warm_up[reference], name, epoch)
 
     def _run_rounds(self, epoch_s: dict[str, float]) -> None:
         for round_index in range(self._request.max_rounds):
@@ -253,19 +313,23 @@ class _Run:
         self.processes.pop(left_out.name).end()
 
     def _make_workload(self, num_samples: int) -> Workload:
-        request = self._request
-        paths, targets = choose(request.files, num_samples, request.seed)
+        request, files = self._request, self._found_files
+        indices = chosen_indices(len(files), num_samples, request.seed)
+        own_source = self._seen.opens_data
         return Workload(
-            root=request.files.root,
-            classes=request.files.classes,
-            paths=paths,
-            targets=targets,
+            root=files.root,
+            classes=files.classes,
+            paths=tuple(files.paths[index] for index in indices),
+            targets=() if own_source else tuple(files.targets[index] for index in indices),
             transform=request.transform,
             batch_size=request.batch_size,
             num_threads=request.num_threads,
             device=self._probed.device,
             dtype=self._probed.dtype,
             seed=request.seed,
+            parameters=request.parameters,
+            is_pipeline=self._seen.is_pipeline,
+            indices=tuple(indices) if own_source else None,
         )
 
     def _seconds_left(self) -> float:
@@ -277,9 +341,10 @@ class _Run:
         workload = self._workload
         if workload is None:
             raise BenchmarkError("nothing has been measured")
+        measured = {name: self._warm_up[name] for name in self._measurements}
         return Comparison(
-            data=request.data,
-            root=request.files.root,
+            data=self._data,
+            root=self._found_files.root,
             num_files=len(set(workload.paths)),
             samples_per_round=len(workload),
             transform=request.transform,
@@ -307,6 +372,9 @@ class _Run:
             ),
             left_out=tuple(self._left_out),
             environment=self._environment,
+            parameters=request.parameters,
+            torch_side=self._seen.torch_side,
+            checked=what_was_checked(measured) if workload.is_pipeline else "",
         )
 
 

@@ -15,7 +15,20 @@ from typing import TypeVar
 import psutil
 
 from gpufeed.bench.contenders import Contender
-from gpufeed.bench.protocol import Answer, Close, Done, Failure, Open, Prepare, Probe, Probed, Question, RunEpoch
+from gpufeed.bench.protocol import (
+    Answer,
+    Close,
+    Done,
+    Failure,
+    Look,
+    Open,
+    Prepare,
+    Probe,
+    Probed,
+    Question,
+    RunEpoch,
+    Seen,
+)
 from gpufeed.bench.results import Epoch
 from gpufeed.bench.workload import Workload
 from gpufeed.errors import ArgumentError, BenchmarkError, UnsupportedError
@@ -74,9 +87,13 @@ class ContenderProcess:
         """Wait until it has."""
         self._receive(Done)
 
-    def probe(self, transform: object, image_path: str, device: str) -> Probed:
+    def look(self, transform: object, parameters: tuple[str, ...]) -> Seen:
+        """See :class:`~gpufeed.bench.protocol.Look`."""
+        return self._ask(Look(transform, parameters), Seen)
+
+    def probe(self, question: Probe) -> Probed:
         """See :class:`~gpufeed.bench.protocol.Probe`."""
-        return self._ask(Probe(transform, image_path, device), Probed)
+        return self._ask(question, Probed)
 
     def open(self, workload: Workload) -> None:
         """See :class:`~gpufeed.bench.protocol.Open`."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
-__all__ = ["Reporter", "Silent", "reporter"]
+__all__ = ["Late", "Reporter", "Silent", "reporter"]
 
 _REFRESH_PER_S = 2  # drawing takes CPU time from what is being measured
 _PLAIN_STEPS = 4  # a counted stage is told in quarters
@@ -116,6 +116,43 @@ class _Plain:
     def count(self, done: int, total: int) -> None:
         if (done * _PLAIN_STEPS) % total < _PLAIN_STEPS:
             self.say(f"{done} of {total}")
+
+
+_WORTH_TELLING_S = 2.0
+
+
+class Late:
+    """Passes notes on once two seconds have gone: what is done by then needs none.
+
+    Args:
+        reporter: gets them.
+    """
+
+    def __init__(self, reporter: Reporter) -> None:
+        self._reporter = reporter
+        self._from_s = time.monotonic() + _WORTH_TELLING_S
+
+    def _due(self) -> bool:
+        return time.monotonic() >= self._from_s
+
+    def budget(self, seconds: float) -> None:
+        """Passed on at once."""
+        self._reporter.budget(seconds)
+
+    def say(self, text: str) -> None:
+        """Passed on when it is due."""
+        if self._due():
+            self._reporter.say(text)
+
+    def detail(self, text: str) -> None:
+        """Passed on when it is due."""
+        if self._due():
+            self._reporter.detail(text)
+
+    def count(self, done: int, total: int) -> None:
+        """Passed on when it is due."""
+        if self._due():
+            self._reporter.count(done, total)
 
 
 class Silent:

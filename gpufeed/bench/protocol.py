@@ -9,7 +9,20 @@ from gpufeed.bench.contenders import Contender
 from gpufeed.bench.results import Epoch
 from gpufeed.bench.workload import Workload
 
-__all__ = ["Answer", "Close", "Done", "Failure", "Open", "Prepare", "Probe", "Probed", "Question", "RunEpoch"]
+__all__ = [
+    "Answer",
+    "Close",
+    "Done",
+    "Failure",
+    "Look",
+    "Open",
+    "Prepare",
+    "Probe",
+    "Probed",
+    "Question",
+    "RunEpoch",
+    "Seen",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,30 +39,63 @@ class Prepare:
 
 
 @dataclass(frozen=True, slots=True)
+class Look:
+    """Run the file that a user names and see what it holds. Answered with :class:`Seen`.
+
+    Attributes:
+        transform: see :class:`~gpufeed.bench.workload.Workload`.
+        parameters: likewise.
+    """
+
+    transform: object
+    parameters: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a reference names.
+
+    Attributes:
+        is_pipeline: whether it is a pipeline, and not a transform.
+        opens_data: whether the pipeline opens its data by a source of its own.
+        torch_side: what torch's loaders run for a pipeline, in words; empty for a transform, and where there is none.
+    """
+
+    is_pipeline: bool = False
+    opens_data: bool = False
+    torch_side: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Probe:
     """Find out what only torch knows. Answered with :class:`Probed`.
 
     Attributes:
         transform: see :class:`~gpufeed.bench.workload.Workload`.
-        image_path: an image to run the transform on.
+        image_path: an image to run a transform on.
         device: ``"auto"``, ``"cpu"``, ``"cuda"`` or ``"cuda:N"``.
+        parameters: of a pipeline.
+        root: what the pipeline's own source opens; ``None`` where it has none.
     """
 
     transform: object
     image_path: str
     device: str
+    parameters: tuple[str, ...] = ()
+    root: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Probed:
-    """What a device and a transform turn out to be.
+    """What a device and a transform or pipeline turn out to be.
 
     Attributes:
         device: resolved, ``"cpu"`` or ``"cuda:N"``.
         device_name: the GPU's model, empty for the CPU.
-        dtype: of the transform's output, torch's name without ``torch.``.
-        transform_text: the transform as it prints itself.
+        dtype: of the transform's output, torch's name without ``torch.``; empty for a pipeline.
+        transform_text: the transform or pipeline as it prints itself.
         cuda_version: that torch was built for, empty without CUDA.
+        names: of the samples of the pipeline's own source, for files their paths.
     """
 
     device: str
@@ -57,6 +103,7 @@ class Probed:
     dtype: str
     transform_text: str
     cuda_version: str
+    names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,5 +147,5 @@ class Failure:
     message: str
 
 
-Question: TypeAlias = Prepare | Probe | Open | RunEpoch | Close
-Answer: TypeAlias = Done | Probed | Epoch | Failure
+Question: TypeAlias = Prepare | Look | Probe | Open | RunEpoch | Close
+Answer: TypeAlias = Done | Seen | Probed | Epoch | Failure

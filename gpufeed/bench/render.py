@@ -59,7 +59,7 @@ def _title(comparison: Comparison, signs: _Signs) -> Text:
     where = comparison.device_name or comparison.device
     facts = [
         comparison.data,
-        comparison.transform,
+        " ".join((comparison.transform, *comparison.parameters)),
         f"batch {comparison.batch_size}",
         f"{comparison.num_threads} threads",
         where,
@@ -118,6 +118,10 @@ def _paragraphs(comparison: Comparison, signs: _Signs) -> Iterable[Text]:
         f"{comparison.num_rounds} rounds of {images}, interleaved in rotating order after a warm-up, each checked for "
         f"complete work; {ended} {comparison.elapsed_s:.0f} of {comparison.budget_s:.0f} s."
     )
+    if comparison.torch_side:
+        yield Text(f"torch's loaders ran what {comparison.torch_side} gives. {comparison.checked}".rstrip())
+    elif comparison.checked:
+        yield Text(comparison.checked)
     if comparison.left_out:
         yield Text("Left out: " + "; ".join(f"{left.name} ({left.reason})" for left in comparison.left_out) + ".")
     yield Text(

@@ -38,12 +38,14 @@ class Epoch:
         cpu_s: user and system time of the contender's process and its children, on the host. [Unit: second]
         num_samples: samples that arrived.
         num_batches: batches that arrived.
-        target_sum: the sum of all targets that arrived.
-        dtype: of the images, torch's name without ``torch.``.
+        target_sum: the sum of all targets that arrived; 0 for a pipeline.
+        dtype: of the images, torch's name without ``torch.``; empty where a pipeline gives no tensor of samples.
         device: where the images were.
         shape: of the first sample's image, (C, H, W).
         mean: of all values of all images, where it was asked for.
         std: their standard deviation, where it was asked for.
+        outputs: of a pipeline: each output of the first batch in words, as `gpufeed.bench.outputs.outputs_of` has them.
+        is_pair: of a pipeline: whether every batch was two tensors, as images and targets are.
     """
 
     elapsed_s: float
@@ -57,6 +59,8 @@ class Epoch:
     shape: tuple[int, ...]
     mean: float | None = None
     std: float | None = None
+    outputs: tuple[str, ...] = ()
+    is_pair: bool = False
 
     @property
     def images_per_s(self) -> float:
@@ -132,6 +136,9 @@ class Comparison:
         contenders: the results.
         left_out: who was not measured.
         environment: versions and machine, see ``environment``.
+        parameters: of the pipeline, each ``NAME=VALUE``.
+        torch_side: what torch's loaders ran for a pipeline, in words; empty for a transform.
+        checked: of a pipeline: what of the contenders' batches was held to be equal, in a sentence.
     """
 
     data: str
@@ -153,6 +160,9 @@ class Comparison:
     contenders: tuple[ContenderResult, ...]
     left_out: tuple[LeftOut, ...] = ()
     environment: dict[str, Any] = field(default_factory=dict[str, Any])
+    parameters: tuple[str, ...] = ()
+    torch_side: str = ""
+    checked: str = ""
 
     @property
     def num_rounds(self) -> int:
@@ -183,6 +193,7 @@ def from_json(text: str) -> Comparison:
     values = {key: value for key, value in document.items() if key not in ("schema", "schema_version")}
     values["contenders"] = tuple(_contender(value) for value in values["contenders"])
     values["left_out"] = tuple(LeftOut(**value) for value in values["left_out"])
+    values["parameters"] = tuple(values.get("parameters", ()))
     return Comparison(**values)
 
 
@@ -200,9 +211,8 @@ def _contender(value: dict[str, Any]) -> ContenderResult:
 
 
 def _epoch(value: dict[str, Any]) -> Epoch:
-    shape: tuple[int, ...] = tuple(value["shape"])
-    others = {key: entry for key, entry in value.items() if key != "shape"}
-    return Epoch(shape=shape, **others)
+    lists: dict[str, Any] = {key: tuple(value.get(key, ())) for key in ("shape", "outputs")}
+    return Epoch(**{**value, **lists})
 
 
 def check_json_target(path: Path) -> None:

@@ -11,21 +11,35 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from multiprocessing.connection import Connection
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from gpufeed.bench.contenders import Batch, Factory
-from gpufeed.bench.protocol import Answer, Close, Done, Failure, Open, Prepare, Probe, Probed, Question, RunEpoch
+from gpufeed.bench.protocol import (
+    Answer,
+    Close,
+    Done,
+    Failure,
+    Look,
+    Open,
+    Prepare,
+    Probe,
+    Probed,
+    Question,
+    RunEpoch,
+    Seen,
+)
 from gpufeed.bench.results import Epoch
 from gpufeed.bench.workload import Workload
-from gpufeed.errors import ArgumentError, BenchmarkError, UnsupportedError
+from gpufeed.errors import ArgumentError, BenchmarkError, PipelineError, UnsupportedError
+from gpufeed.pipelines import Pipeline
 
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["main", "probe"]
+__all__ = ["look", "main", "probe"]
 
 
 class _Server:
@@ -40,7 +54,7 @@ class _Server:
     def answer(self, question: Question) -> Answer:
         try:
             return self._do(question)
-        except ArgumentError as error:
+        except (ArgumentError, PipelineError) as error:
             return Failure("argument", str(error))
         except UnsupportedError as error:
             return Failure("unsupported", str(error))
@@ -56,6 +70,8 @@ class _Server:
 
                 torch.set_num_threads(question.num_threads)
                 self._factory = question.contender.load_factory()
+            case Look():
+                return look(question)
             case Probe():
                 return probe(question)
             case Open():
@@ -98,19 +114,67 @@ def _sentence(error: Exception) -> str:
     return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
 
 
-def probe(question: Probe) -> Probed:
-    """Resolve the device, and run the transform on one image.
+def look(question: Look) -> Seen:
+    """Load what a reference names.
 
     Raises:
-        ArgumentError: the device isn't there, or the transform fails or doesn't end in a tensor.
+        ArgumentError: it names nothing, or neither a transform nor a pipeline; or parameters are wrong.
     """
+    from gpufeed.bench.transforms import subject_of
+
+    subject = subject_of(question.transform, question.parameters)
+    if not isinstance(subject, Pipeline):
+        return Seen()
+    names: tuple[Literal["torch_dataset", "reference"], ...] = ("torch_dataset", "reference")
+    torch_side = next((f"@{subject.name}.{name}" for name in names if subject.has(name)), "")
+    return Seen(True, subject.has("source"), torch_side)
+
+
+def probe(question: Probe) -> Probed:
+    """Resolve the device, and run the transform on one image, or open the pipeline's own source.
+
+    Raises:
+        ArgumentError: the device isn't there; the transform fails or doesn't end in a tensor; or the source can't be
+            opened or is empty.
+    """
+    import torch
+
+    from gpufeed.bench.transforms import subject_of
+
+    device = _resolve(question.device)
+    subject = subject_of(question.transform, question.parameters)
+    if isinstance(subject, Pipeline):
+        dtype, text, names = "", f"{subject} of {subject.path}", _names(subject, question.root)
+    else:
+        dtype, text, names = _dtype(subject, question), str(subject), ()
+    return Probed(
+        device=str(device),
+        device_name=torch.cuda.get_device_name(device) if device.type == "cuda" else "",
+        dtype=dtype,
+        transform_text=text,
+        cuda_version=torch.version.cuda or "",
+        names=names,
+    )
+
+
+def _names(pipeline: Pipeline, root: str | None) -> tuple[str, ...]:
+    if root is None:
+        return ()
+    from gpufeed.sources.folders import source_of
+
+    try:
+        source = source_of(pipeline.make_source(root))
+    except OSError as error:
+        raise ArgumentError(f"{root} can't be opened as the source of {pipeline.name}: {error}") from error
+    if not len(source):
+        raise ArgumentError(f"the source that @{pipeline.name}.source opens at {root} holds no samples")
+    return tuple(map(source.name_of, range(len(source))))
+
+
+def _dtype(transform: Callable[[Any], Any], question: Probe) -> str:
     import torch
     from torchvision.datasets.folder import default_loader
 
-    from gpufeed.bench.transforms import load_transform
-
-    device = _resolve(question.device)
-    transform = load_transform(question.transform)
     try:
         output: Any = transform(default_loader(question.image_path))
     except Exception as error:
@@ -121,13 +185,7 @@ def probe(question: Probe) -> Probed:
         raise ArgumentError(
             f"the transform {question.transform} must end in a tensor, got {type(output).__name__}; add ToTensor()"
         )
-    return Probed(
-        device=str(device),
-        device_name=torch.cuda.get_device_name(device) if device.type == "cuda" else "",
-        dtype=str(output.dtype).removeprefix("torch."),
-        transform_text=str(transform),
-        cuda_version=torch.version.cuda or "",
-    )
+    return str(output.dtype).removeprefix("torch.")
 
 
 def _resolve(device: str) -> torch.device:

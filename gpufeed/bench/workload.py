@@ -5,9 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gpufeed.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from gpufeed.pipelines import Pipeline
 
 __all__ = ["Workload"]
 
@@ -20,19 +23,24 @@ class Workload:
 
     A contender turns it into batches ``(images, targets)``: images ``(B, C, H, W)`` of ``dtype`` and targets int64
     ``(B,)``, both on ``device``, each sample once per epoch in an order of the contender's choice, a short last batch
-    where ``batch_size`` doesn't divide the number of samples.
+    where ``batch_size`` doesn't divide the number of samples. With a pipeline, batches are of whatever structure the
+    pipeline, or torch's side of it, gives.
 
     Attributes:
-        root: the image folder.
-        classes: names of its class folders, sorted.
-        paths: the image files; a path may be there several times.
-        targets: the class of each, in [0, len(classes)).
-        transform: a torchvision transform, or what :func:`gpufeed.bench.transforms.load_transform` takes.
+        root: the image folder, or what a pipeline's own source opens.
+        classes: names of its class folders, sorted; none for a pipeline's own source.
+        paths: the image files, or other names of a source's samples; one may be there several times.
+        targets: the class of each, in [0, len(classes)); none for a pipeline's own source.
+        transform: a torchvision transform, or what :func:`gpufeed.bench.transforms.subject_of` takes.
         batch_size: samples per batch.
         num_threads: threads or worker processes that a contender may keep busy.
         device: where batches end, resolved: ``"cpu"`` or ``"cuda:N"``.
-        dtype: of the images, torch's name without ``torch.``.
+        dtype: of the images, torch's name without ``torch.``; empty for a pipeline, whose contenders are only held to
+            each other.
         seed: fixes the order and, where a contender can, its random draws.
+        parameters: of the pipeline, each ``NAME=VALUE``.
+        is_pipeline: whether ``transform`` names a pipeline.
+        indices: of the samples in the pipeline's own source; ``None`` where there is none.
     """
 
     root: str
@@ -45,11 +53,17 @@ class Workload:
     device: str = "cpu"
     dtype: str = "float32"
     seed: int = 0
+    parameters: tuple[str, ...] = ()
+    is_pipeline: bool = False
+    indices: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
         if not self.paths:
             raise ArgumentError("paths must not be empty: there is nothing to measure on")
-        if len(self.targets) != len(self.paths):
+        if self.indices is not None:
+            if len(self.indices) != len(self.paths):
+                raise ArgumentError(f"indices must be as many as paths, got {len(self.indices)} for {len(self.paths)}")
+        elif len(self.targets) != len(self.paths):
             raise ArgumentError(f"targets must be as many as paths, got {len(self.targets)} for {len(self.paths)}")
         if not all(0 <= target < len(self.classes) for target in self.targets):
             raise ArgumentError(f"targets must be in [0, {len(self.classes)}), the number of classes")
@@ -69,10 +83,20 @@ class Workload:
         """The number of batches in an epoch, the short last one included."""
         return -(-len(self.paths) // self.batch_size)
 
+    def size_of(self, batch_index: int) -> int:
+        """The number of samples in a batch of an epoch."""
+        return min(self.batch_size, len(self) - batch_index * self.batch_size)
+
     @property
     def target_sum(self) -> int:
         """The sum of all targets in an epoch: what a contender's batches have to add up to."""
         return sum(self.targets)
+
+    def load_subject(self) -> Callable[[Any], Any] | Pipeline:
+        """The transform or the pipeline as an object. One given by reference is made anew; a user's file runs then."""
+        from gpufeed.bench.transforms import subject_of
+
+        return subject_of(self.transform, self.parameters)
 
     def load_transform(self) -> Callable[[Any], Any]:
         """The transform as an object. One given by reference is made anew at each call; a user's file runs then."""

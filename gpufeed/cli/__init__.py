@@ -15,10 +15,13 @@ from gpufeed.errors import GpufeedError
 __all__ = ["EXIT_INTERRUPTED", "main"]
 
 _COMMANDS = {
+    "check": "Run a pipeline and hold it to what it promises.",
     "compare": "Measure gpufeed against torch's DataLoader on this machine.",
+    "doctor": "Look at this machine, the data and a training: what holds loading back?",
     "explain": "Show what becomes of a transform, and how equal it is.",
     "new": "Write a pipeline module to start from, and its test.",
     "pipelines": "List the pipelines that can be named, or show one.",
+    "preview": "Draw what the model will see: a contact sheet of a few samples.",
     "verify": "Hold gpufeed's pixels and draws on your files to torchvision's.",
 }
 """Each command's module is ``gpufeed.cli.NAME`` and holds ``command``; the text is what ``gpufeed --help`` shows."""

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-import difflib
 import sys
+import tempfile
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from gpufeed.cli import EXIT_INTERRUPTED
+from gpufeed.cli.parameters import param_option
+from gpufeed.cli.streams import stdout_to_stderr
 from gpufeed.errors import ArgumentError
 
 if TYPE_CHECKING:
+    from gpufeed.bench.progress import Reporter
+    from gpufeed.inspect.verify_pipeline import PipelineVerification
     from gpufeed.inspect.verify_results import Verification
+    from gpufeed.pipelines import Pipeline
 
 __all__ = ["command"]
 
@@ -26,8 +33,10 @@ _SEEDS = (-(2**63), 2**63 - 1)  # what DataLoader(seed=) takes
 @click.option(
     "--transform",
     metavar="FILE.py:NAME",
-    help="A torchvision transform in a Python file, or train or eval: ImageNet's usual ones.  [default: train]",
+    help="A torchvision transform or a gpufeed pipeline in a Python file; or train or eval: ImageNet's usual ones; or "
+    "a shipped or installed pipeline, such as gpufeed:imagenet:train.  [default: train]",
 )
+@param_option
 @click.option("--weights", metavar="NAME", help="The transform of these weights of torchvision's, instead of another.")
 @click.option("--samples", default=256, show_default=True, help="How many files, evenly over the list.")
 @click.option("--device", default="auto", show_default=True, help="Where gpufeed's ops run: auto, cpu, cuda or cuda:N.")
@@ -38,6 +47,7 @@ def command(
     data: str | None,
     transform: str | None,
     weights: str | None,
+    parameters: tuple[str, ...],
     samples: int,
     device: str,
     json_file: str | None,
@@ -52,25 +62,28 @@ def command(
     Every op is held to its declared bound on torchvision's own input, the loader's samples to a budget, and everything
     that is drawn to torchvision's distribution of it. Ctrl-C shows what has been verified so far.
 
+    Of a pipeline, the images are held to those of its @NAME.reference, within the bound that this declares. Where it
+    opens its data by @NAME.source, DATA is what that takes, and without it a few example images are used.
+
     The exit code is 0 where everything holds, 1 where anything is exceeded, and 2 for wrong usage or a transform that
     gpufeed can't do exactly.
 
     \b
-    Example:
+    Examples:
       gpufeed verify photos --transform transforms.py:train --save worst
+      gpufeed verify photos --transform study.py:train -p size=160
     """
-    from gpufeed.bench import synthetic
-    from gpufeed.bench.images import list_image_folder
     from gpufeed.bench.progress import reporter
     from gpufeed.inspect.side_by_side import check_save_target
-    from gpufeed.inspect.verify import Request, verify
     from gpufeed.inspect.verify_results import check_json_target
 
     if transform is not None and weights is not None:
         raise ArgumentError("expected either --transform or --weights, got both")
     chosen = weights or transform or "train"
     if weights is None:
-        _check_transform(chosen)
+        from gpufeed.bench.transforms import check_reference
+
+        check_reference(chosen)
     if samples < 1:
         raise ArgumentError(f"--samples must be at least 1, got {samples}")
     if not _SEEDS[0] <= seed <= _SEEDS[1]:
@@ -81,50 +94,116 @@ def command(
     folder = None if save is None else Path(save)
     if folder is not None:
         check_save_target(folder)
+    wanted = _Wanted(data, chosen, parameters, samples, device, seed, folder)
+    with stdout_to_stderr():
+        loaded = _loaded(wanted, weights is not None)
     with reporter() as progress:
-        root = synthetic.folder(progress) if data is None else Path(data)
-        progress.say("reading the list of images")
-        request = Request(
-            files=list_image_folder(root),
-            data=synthetic.DESCRIPTION if data is None else data,
-            transform=chosen,
-            num_samples=samples,
-            device=device,
-            seed=seed,
-            weights=weights is not None,
-            save=folder,
-        )
-        verification = verify(request, progress)
-    _deliver(verification, json_file, json_path)
-    if verification.interrupted:
+        found = _verified(wanted, loaded, weights is not None, progress)
+    _deliver(found, json_file, json_path)
+    if found.interrupted:
         sys.exit(EXIT_INTERRUPTED)
-    if verification.failures:
+    if found.failures:
         sys.exit(_EXIT_EXCEEDED)
 
 
-def _check_transform(transform: str) -> None:
-    """Refuse what is no reference before anything runs; a file without a name is answered with the names in it."""
-    from gpufeed.bench.transforms import BUILT_IN, check_reference
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """The command's arguments, checked."""
 
-    if ":" in transform or transform in BUILT_IN:
-        check_reference(transform)
-    elif not transform.endswith(".py"):
-        close = difflib.get_close_matches(transform, BUILT_IN, n=1)
-        instead = f"; did you mean {close[0]}?" if close else ""
-        names = ", ".join(BUILT_IN)
-        raise ArgumentError(f"the transform must be one of {names}, or FILE.py:NAME, got {transform!r}{instead}")
+    data: str | None
+    transform: str
+    parameters: tuple[str, ...]
+    samples: int
+    device: str
+    seed: int
+    save: Path | None
 
 
-def _deliver(verification: Verification, json_file: str | None, json_path: Path | None) -> None:
+def _loaded(wanted: _Wanted, by_weights: bool) -> Any:
+    """What the reference names; ``None`` for what is found by its name later. A user's file runs here."""
+    from gpufeed.bench.transforms import BUILT_IN
+    from gpufeed.inspect.subjects import subject_of
+
+    if not by_weights and wanted.transform not in BUILT_IN:
+        return subject_of(wanted.transform, wanted.parameters)
+    if wanted.parameters:
+        given = " -p ".join(wanted.parameters)
+        raise ArgumentError(
+            f"{wanted.transform} is no pipeline, and only pipelines have parameters; leave out -p {given}"
+        )
+    return None
+
+
+def _verified(
+    wanted: _Wanted, loaded: Any, by_weights: bool, progress: Reporter
+) -> Verification | PipelineVerification:
+    from gpufeed.bench import synthetic
+    from gpufeed.bench.images import list_image_folder
+    from gpufeed.inspect.verify import Request, verify
+    from gpufeed.pipelines import Pipeline
+
+    if isinstance(loaded, Pipeline):
+        return _verified_pipeline(wanted, loaded, progress)
+    root = synthetic.folder(progress) if wanted.data is None else Path(wanted.data)
+    progress.say("reading the list of images")
+    request = Request(
+        files=list_image_folder(root),
+        data=synthetic.DESCRIPTION if wanted.data is None else wanted.data,
+        transform=wanted.transform,
+        num_samples=wanted.samples,
+        device=wanted.device,
+        seed=wanted.seed,
+        weights=by_weights,
+        save=wanted.save,
+        loaded=loaded,
+    )
+    return verify(request, progress)
+
+
+def _verified_pipeline(wanted: _Wanted, pipeline: Pipeline, progress: Reporter) -> PipelineVerification:
+    from gpufeed.bench import synthetic
+    from gpufeed.bench.images import list_image_folder
+    from gpufeed.inspect.example_data import open_data
+    from gpufeed.inspect.verify_files import ChosenFolder
+    from gpufeed.inspect.verify_pipeline import PipelineRequest, require_reference, verify_pipeline
+
+    require_reference(pipeline)
+    with tempfile.TemporaryDirectory(prefix="gpufeed-") as folder:
+        progress.say("opening the data")
+        if pipeline.has("source"):
+            dataset, data = open_data(pipeline, wanted.data, Path(folder))
+        else:
+            files = list_image_folder(synthetic.folder(progress) if wanted.data is None else Path(wanted.data))
+            dataset = ChosenFolder(files, None)
+            data = synthetic.DESCRIPTION if wanted.data is None else wanted.data
+        count = min(wanted.samples, len(dataset))
+        request = PipelineRequest(
+            pipeline=pipeline,
+            dataset=dataset,
+            indices=[number * len(dataset) // count for number in range(count)],
+            data=data,
+            subject=" ".join((wanted.transform, *wanted.parameters)),
+            device=wanted.device,
+            seed=wanted.seed,
+            save=wanted.save,
+        )
+        return verify_pipeline(request, progress)
+
+
+def _deliver(found: Verification | PipelineVerification, json_file: str | None, json_path: Path | None) -> None:
     """The tables on stdout; or the JSON there, and the tables on stderr."""
-    from gpufeed.inspect.verify_render import show
-    from gpufeed.inspect.verify_results import to_json, write_json
+    from gpufeed import result_files
+    from gpufeed.inspect import verify_pipeline, verify_pipeline_render, verify_render, verify_results
 
+    if isinstance(found, verify_pipeline.PipelineVerification):
+        text, show = verify_pipeline.pipeline_to_json(found), partial(verify_pipeline_render.show, found)
+    else:
+        text, show = verify_results.to_json(found), partial(verify_render.show, found)
     if json_file == "-":
-        click.echo(to_json(verification), nl=False)
-        show(verification, sys.stderr)
+        click.echo(text, nl=False)
+        show(sys.stderr)
         return
-    show(verification, sys.stdout)
+    show(sys.stdout)
     if json_path is not None:
-        write_json(verification, json_path)
+        result_files.write(text, json_path, verify_results.SCHEMA)
         click.echo(f"everything that was found is in {json_path}", err=True)

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from gpufeed.bounds import Bound, Device, bound_of
 from gpufeed.placement import GroupKind, Placement, Stage, fused, place
-from gpufeed.plan import DECODED, BranchOp, Op
+from gpufeed.plan import DECODED, BranchOp, Op, Plan
 from gpufeed.plan.op import described
 from gpufeed.spec import ImageSpec
 from gpufeed.translation import Step, translate
@@ -26,7 +26,9 @@ __all__ = [
     "Library",
     "Refused",
     "RunsOn",
+    "described_op",
     "explain",
+    "explain_plan",
     "to_json",
 ]
 
@@ -205,6 +207,12 @@ def explain(transform: object, device: Device, subject: str, *, input: ImageSpec
     return Explanation(subject, device, input, plan.output, steps, groups, plan.fingerprint())
 
 
+def explain_plan(plan: Plan, device: Device) -> tuple[ExplainedOp, ...]:
+    """The ops of a plan that stands by itself, placed on a device."""
+    where = [_where(one.stage, device) for one in place(plan, device).placed]
+    return _ops(plan.ops, plan.input, device, where)[0]
+
+
 _Where = tuple[Library | None, RunsOn | None]
 _NOWHERE: _Where = (None, None)
 
@@ -295,12 +303,13 @@ def _described_step(step: ExplainedStep) -> dict[str, Any]:
         "text": step.text,
         "passes_through": step.passes_through,
         "refusal": step.refusal,
-        "ops": list(map(_described_op, step.ops)),
+        "ops": list(map(described_op, step.ops)),
         "branches": [list(map(_described_step, branch)) for branch in step.branches],
     }
 
 
-def _described_op(explained: ExplainedOp) -> dict[str, Any]:
+def described_op(explained: ExplainedOp) -> dict[str, Any]:
+    """An op as JSON has it."""
     return {
         "op": described(explained.op),
         "stage": explained.stage,
@@ -308,7 +317,7 @@ def _described_op(explained: ExplainedOp) -> dict[str, Any]:
         "input": _spec(explained.input),
         "output": _spec(explained.output),
         "exactness": _bound(explained.bound),
-        "branches": [list(map(_described_op, branch)) for branch in explained.branches],
+        "branches": [list(map(described_op, branch)) for branch in explained.branches],
     }
 
 

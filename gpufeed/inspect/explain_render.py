@@ -20,7 +20,7 @@ from gpufeed.inspect.places import number_of
 from gpufeed.printing import UNDERLINED_HEAD
 from gpufeed.spec import ImageSpec
 
-__all__ = ["render", "show"]
+__all__ = ["Notes", "exactness_of", "render", "show", "spec_text"]
 
 _WIDTH = 80  # of plain text
 _WIDE = 104  # from here on there is room for the inputs too
@@ -51,7 +51,7 @@ def render(explanation: Explanation, width: int = _WIDTH) -> str:
 
 
 def _parts(explanation: Explanation, signs: _Signs, width: int) -> Iterable[RenderableType]:
-    notes = _Notes()
+    notes = Notes()
     facts = signs.dot.join((explanation.subject, f"on {explanation.device}"))
     yield Padding(Text.assemble(("gpufeed explain", "bold"), signs.dot, facts), (0, 0, 1, 0))
     yield _before(explanation, notes, signs, width)
@@ -71,24 +71,26 @@ def _parts(explanation: Explanation, signs: _Signs, width: int) -> Iterable[Rend
 
 
 @dataclass(slots=True)
-class _Notes:
+class Notes:
     """What is said about bounds below the table, each once."""
 
     texts: list[str] = field(default_factory=list[str])
 
     def sign(self, text: str) -> str:
+        """What stands in the table for a text."""
         if text not in self.texts:
             self.texts.append(text)
         return f"[{self.texts.index(text) + 1}]"
 
     def table(self) -> Table:
+        """The signs, each with its text."""
         table = Table.grid(padding=(0, 1, 0, 0))
         for text in self.texts:
             table.add_row(Text(self.sign(text)), Text(text))
         return table
 
 
-def _before(explanation: Explanation, notes: _Notes, signs: _Signs, width: int) -> Table:
+def _before(explanation: Explanation, notes: Notes, signs: _Signs, width: int) -> Table:
     """Per transform the ops that it became: side by side, or where that needs words to be cut one below the other."""
     wide = width >= _WIDE
     runs = any(explained.stage for step in explanation.each_step() for explained in step.ops)
@@ -102,8 +104,8 @@ def _before(explanation: Explanation, notes: _Notes, signs: _Signs, width: int) 
             _Column("transform", lambda row: row.padded(row.transform, row.depth), fold=True),
             *([_Column("becomes", lambda row: row.padded(row.op, row.op_depth), fold=True)] if beside else []),
             *([_Column("runs in", lambda row: row.runs_in)] if runs else []),
-            *([_Column("input", lambda row: _spec(row.input))] if with_input else []),
-            _Column("output", lambda row: _spec(row.output)),
+            *([_Column("input", lambda row: spec_text(row.input))] if with_input else []),
+            _Column("output", lambda row: spec_text(row.output)),
             _Column("exactness", lambda row: row.exactness),
         ]
         least = [column.least(shown) for column in columns]
@@ -176,7 +178,7 @@ def _each_step(steps: Iterable[ExplainedStep], depth: int = 0) -> Iterator[tuple
             yield from _each_step(branch, depth + 1)
 
 
-def _rows(step: ExplainedStep, depth: int, notes: _Notes, wide: bool) -> Iterator[_Row]:
+def _rows(step: ExplainedStep, depth: int, notes: Notes, wide: bool) -> Iterator[_Row]:
     called = step.text if wide and not step.text.startswith("<") else _short(step.name)
     row = _Row(number_of(step.place), called, depth)
     if step.refusal is not None:
@@ -193,7 +195,7 @@ def _rows(step: ExplainedStep, depth: int, notes: _Notes, wide: bool) -> Iterato
             runs_in="" if explained.stage is None else f"{explained.stage}\n{explained.runs_on}",
             input=explained.input,
             output=explained.output,
-            exactness=_exactness(explained, notes),
+            exactness=exactness_of(explained, notes),
         )
         row = _Row()
 
@@ -222,7 +224,7 @@ def _short(name: str) -> str:
     return name.rpartition(".")[2] if name.startswith(("torchvision.", "torch.")) else name
 
 
-def _spec(spec: ImageSpec | None) -> str:
+def spec_text(spec: ImageSpec | None) -> str:
     """In lines: how many where it is a tuple, what it is, and its shape."""
     if spec is None:
         return ""
@@ -231,7 +233,8 @@ def _spec(spec: ImageSpec | None) -> str:
     return f"{tuple_of}{kind}\n{str(spec).rpartition(f'{kind} ')[2]}"
 
 
-def _exactness(explained: ExplainedOp, notes: _Notes) -> Text:
+def exactness_of(explained: ExplainedOp, notes: Notes) -> Text:
+    """How equal an op is, in a word, and the sign of what else there is to say."""
     bound = explained.bound
     if bound is None:
         return Text("")

@@ -1,20 +1,46 @@
-"""What to look at: a transform in a Python file, or the one that belongs to torchvision's weights."""
+"""What to look at: a transform or a pipeline by its name, or the transform of torchvision's weights."""
 
 from __future__ import annotations
 
 import difflib
+from collections.abc import Sequence
 from typing import Any, cast
 
 from torchvision import models
 
 from gpufeed.errors import ArgumentError
-from gpufeed.pipelines import load_object, split_reference
+from gpufeed.pipelines import Pipeline, load_object, load_subject, split_reference
 from gpufeed.pipelines.namespaces import transform_names
 
-__all__ = ["transform_names", "transform_of_file", "transform_of_weights"]
+__all__ = ["subject_of", "transform_names", "transform_of_file", "transform_of_weights"]
 
 _NAMES_SHOWN = 12  # a list of names that is longer than two lines of a terminal helps nobody
 _EXAMPLE = "ResNet50_Weights.IMAGENET1K_V2"
+
+
+def subject_of(reference: str, parameters: Sequence[str] = ()) -> object:
+    """The pipeline or the transform that a reference names.
+
+    Args:
+        reference: as for `gpufeed.pipelines.load_subject`.
+        parameters: of a pipeline, each ``NAME=VALUE``.
+
+    Returns:
+        A `gpufeed.pipelines.Pipeline` with these parameters, or a transform.
+
+    Raises:
+        ArgumentError: as for `gpufeed.pipelines.load_subject`; for what is neither; and for wrong parameters, or any of
+            a transform.
+    """
+    value = load_subject(reference)
+    if isinstance(value, Pipeline):
+        return value.parse(parameters)
+    _check_transform(reference, value)
+    if parameters:
+        raise ArgumentError(
+            f"{reference} is no pipeline, and only pipelines have parameters; leave out -p {' -p '.join(parameters)}"
+        )
+    return value
 
 
 def transform_of_file(reference: str) -> object:
@@ -31,11 +57,14 @@ def transform_of_file(reference: str) -> object:
     namespace = cast("dict[str, object]", load_object(f"{file}:__dict__"))
     if name not in namespace:
         raise ArgumentError(f"{path} has no name {name!r}; {_named_instead(name, transform_names(namespace))}")
-    value = namespace[name]
+    _check_transform(reference, namespace[name])
+    return namespace[name]
+
+
+def _check_transform(reference: str, value: object) -> None:
     if isinstance(value, type) or not callable(value):
         kind = f"the class {value.__name__}" if isinstance(value, type) else f"of type {type(value).__name__}"
         raise ArgumentError(f"{reference} is {kind}, not a transform; name an object such as Compose([...])")
-    return value
 
 
 def _named_instead(name: str, names: list[str]) -> str:

@@ -29,7 +29,7 @@ from gpufeed.inspect.side_by_side import Picture, check_save_target, write_pictu
 from gpufeed.inspect.subjects import transform_of_file, transform_of_weights
 from gpufeed.inspect.verify_device import runner_for
 from gpufeed.inspect.verify_differences import as_tensor, full_scales, same_bits
-from gpufeed.inspect.verify_files import Loaded, evenly, open_as_torchvision
+from gpufeed.inspect.verify_files import Loaded, evenly, one_torch_thread, open_as_torchvision
 from gpufeed.inspect.verify_ops import DECODE, OpAt, OpJudge, OpRun, Runner, as_image, batched, ops_at, walk
 from gpufeed.inspect.verify_results import DrawCheck, LeftOutSample, OpCheck, Verification, WholeCheck
 from gpufeed.inspect.verify_whole import WholeJudge
@@ -61,6 +61,7 @@ class Request:
         seed: of the draws.
         weights: whether ``transform`` names weights.
         save: a folder for side-by-side pictures; ``None``: none are made.
+        loaded: the transform itself, where the file has run already.
     """
 
     files: ImageFolderFiles
@@ -71,6 +72,7 @@ class Request:
     seed: int = 0
     weights: bool = False
     save: Path | None = None
+    loaded: Callable[[Any], Any] | None = None
 
 
 def verify(request: Request, progress: Reporter) -> Verification:
@@ -136,6 +138,8 @@ def verify(request: Request, progress: Reporter) -> Verification:
 
 
 def _transform_of(request: Request) -> Callable[[Any], Any]:
+    if request.loaded is not None:
+        return request.loaded
     if request.weights:
         return cast("Callable[[Any], Any]", transform_of_weights(request.transform))
     if request.transform in BUILT_IN:
@@ -203,7 +207,7 @@ class _Run:
             decoded, refused = self._decoder.load(indices)
             yielded, also_refused = self._loader.load(list(decoded))
             self.left_out += [*refused, *also_refused]
-            with _one_torch_thread():
+            with one_torch_thread():
                 for index in indices:
                     if index in yielded:
                         self._sample(index, decoded[index], yielded[index])
@@ -280,7 +284,7 @@ class _Run:
             image = open_as_torchvision(whole.worst.file)
             yielded, _ = self._loader.load([index])
             if index in yielded and not isinstance(image, str):
-                with _one_torch_thread():
+                with one_torch_thread():
                     theirs = as_tensor(reference.run(self.transform, image, self._parameters(index, image), 0))
                 yield Picture("whole", whole.worst, theirs, yielded[index], len(self.plan.ops), self.plan)
 
@@ -294,21 +298,10 @@ class _Run:
             decoded, _ = self._decoder.load([worst.index])
             mine = decoded.get(worst.index)
             return None if mine is None else Picture(DECODE, worst, as_tensor(image), mine, 0, self.plan)
-        with _one_torch_thread():
+        with one_torch_thread():
             for step in walk(self.plan, image, self._parameters(worst.index, image), 0):
                 if step.place == check.place:
                     position = int(check.place.partition(".")[0]) + 1
                     title = " ".join(filter(None, ("op", check.number, check.name)))
                     return Picture(title, worst, batched(step.after), self._ours(step), position, self.plan)
         return None
-
-
-@contextmanager
-def _one_torch_thread() -> Generator[None]:
-    """Sums depend on the number of threads: one, as in torch's worker processes and in the loader's own."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -18,8 +19,9 @@ from gpufeed.bench.images import ImageFolderFiles
 from gpufeed.errors import SampleError
 from gpufeed.inspect.verify_differences import as_tensor
 from gpufeed.inspect.verify_results import LeftOutSample
+from gpufeed.pipelines import Pipeline
 
-__all__ = ["ChosenFolder", "Loaded", "evenly", "open_as_torchvision"]
+__all__ = ["ChosenFolder", "Loaded", "LoadedPipeline", "evenly", "one_torch_thread", "open_as_torchvision"]
 
 
 def evenly(files: ImageFolderFiles, num_samples: int) -> ImageFolderFiles:
@@ -37,7 +39,7 @@ def evenly(files: ImageFolderFiles, num_samples: int) -> ImageFolderFiles:
 class ChosenFolder(ImageFolder):
     """An ``ImageFolder`` of the chosen files, in their order; nothing below the root is scanned again."""
 
-    def __init__(self, files: ImageFolderFiles, transform: Callable[[Any], Any]) -> None:
+    def __init__(self, files: ImageFolderFiles, transform: Callable[[Any], Any] | None) -> None:
         self._files = files
         super().__init__(files.root, transform=transform)  # pyright: ignore[reportUnknownMemberType] - untyped
 
@@ -85,22 +87,67 @@ class Loaded:
 
     def load(self, indices: Sequence[int]) -> tuple[dict[int, torch.Tensor], list[LeftOutSample]]:
         """Some samples as one batch, on the host; those that can't be loaded are left out, with the reason."""
-        left, refused = list(indices), list[LeftOutSample]()
-        while left:
-            self._batches[:] = [left]
-            self._loader.set_epoch(0)
-            try:
-                (images,) = self._loader
-            except SampleError as error:
-                left.remove(error.index)
-                refused.append(LeftOutSample(error.name, error.cause))
-                continue
-            return dict(zip(left, [as_tensor(image).cpu() for image in images], strict=True)), refused
-        return {}, refused
+        loaded, refused = _load(self._loader, self._batches, indices)
+        return {index: as_tensor(image).cpu() for index, (image, _) in loaded.items()}, refused
 
 
-def _samples(samples: list[tuple[Any, object]]) -> list[Any]:
-    return [image for image, _ in samples]
+class LoadedPipeline:
+    """Samples through a pipeline in a `gpufeed.DataLoader`, as `Loaded`; a context manager.
+
+    Args:
+        dataset: a source or Dataset that the pipeline reads.
+        pipeline: what they go through.
+        device: where.
+        seed: of the draws.
+    """
+
+    def __init__(self, dataset: Any, pipeline: Pipeline, device: torch.device, seed: int) -> None:
+        self._batches: list[list[int]] = []
+        self._loader = DataLoader(
+            dataset, batch_sampler=self._batches, collate_fn=_samples, pipeline=pipeline, device=device, seed=seed
+        )
+
+    def __enter__(self) -> LoadedPipeline:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._loader.close()
+
+    def load(self, indices: Sequence[int]) -> tuple[dict[int, Any], list[LeftOutSample]]:
+        """Some samples as one batch, each in the pipeline's structure; those that can't be loaded are left out."""
+        return _load(self._loader, self._batches, indices)
+
+
+def _load(
+    loader: DataLoader, batches: list[list[int]], indices: Sequence[int]
+) -> tuple[dict[int, Any], list[LeftOutSample]]:
+    """Samples of epoch 0 by their indices, and those left out.
+
+    Args:
+        loader: whose batches are the lists of samples.
+        batches: its batch sampler.
+        indices: of the samples.
+    """
+    left, refused = list(indices), list[LeftOutSample]()
+    while left:
+        batches[:] = [left]
+        loader.set_epoch(0)
+        try:
+            (samples,) = loader
+        except SampleError as error:
+            if error.index not in left:  # another one that a sample of the batch is mixed with
+                raise
+            left.remove(error.index)
+            refused.append(LeftOutSample(error.name, error.cause))
+            continue
+        return dict(zip(left, samples, strict=True)), refused
+    return {}, refused
+
+
+def _samples(samples: list[Any]) -> list[Any]:
+    return samples
 
 
 def open_as_torchvision(path: str) -> PIL.Image.Image | str:
@@ -111,3 +158,14 @@ def open_as_torchvision(path: str) -> PIL.Image.Image | str:
             return pil_loader(path)
     except (OSError, SyntaxError, ValueError, PIL.Image.DecompressionBombError) as error:
         return f"Pillow can't read it ({error}), so there is nothing to compare with"
+
+
+@contextmanager
+def one_torch_thread() -> Generator[None]:
+    """Sums depend on the number of threads: one, as in torch's worker processes and in the loader's own."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

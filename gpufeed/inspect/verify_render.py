@@ -17,7 +17,7 @@ from gpufeed.inspect.places import number_of
 from gpufeed.inspect.verify_results import DrawCheck, OpCheck, Spread, Verification, WholeCheck
 from gpufeed.printing import UNDERLINED_HEAD
 
-__all__ = ["render", "show"]
+__all__ = ["number_text", "render", "show"]
 
 _WIDTH = 80  # of plain text
 _SHORTEST_LABEL = 4
@@ -138,14 +138,15 @@ def _cut(text: str, width: int, signs: _Signs) -> str:
 
 def _numbers(spread: Spread) -> tuple[str, str, str, str]:
     return (
-        _number(spread.largest_255),
-        _number(spread.mean_255),
-        _number(spread.p999_255),
+        number_text(spread.largest_255),
+        number_text(spread.mean_255),
+        number_text(spread.p999_255),
         _percent(spread.share_above_1),
     )
 
 
-def _number(value: float) -> str:
+def number_text(value: float) -> str:
+    """A difference in 1/255, short."""
     if value == 0.0:
         return "0"
     if value >= 1.0:

@@ -306,6 +306,8 @@ def from_json(text: str) -> Verification:
             f"schema_version must be {SCHEMA_VERSION}, got {document['schema_version']!r}; "
             "use the gpufeed version that wrote it"
         )
+    if document.get("kind") == "pipeline":
+        raise ArgumentError("this is the result of a pipeline, which has no ops to read here; read it as JSON")
     values = {key: value for key, value in document.items() if key not in ("schema", "schema_version", "failures")}
     values["ops"] = tuple(_op(value) for value in values["ops"])
     values["whole"] = None if values["whole"] is None else _whole(values["whole"])

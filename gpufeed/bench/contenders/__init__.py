@@ -1,9 +1,9 @@
 """Who can be measured: a table of names, and for each the factory that its own process calls.
 
 A factory takes a :class:`~gpufeed.bench.workload.Workload` and returns a context manager. What it enters is an
-iterable whose every ``iter()`` is one whole epoch of ``(images, targets)`` on the workload's device, started with
-empty queues. Entering may import and construct; what reads and decodes belongs to the first ``iter()``, whose time to
-the first batch is measured. Leaving ends every thread and process. A factory raises
+iterable whose every ``iter()`` is one whole epoch of ``(images, targets)``, or of what a pipeline gives, on the
+workload's device, started with empty queues. Entering may import and construct; what reads and decodes belongs to the
+first ``iter()``, whose time to the first batch is measured. Leaving ends every thread and process. A factory raises
 :class:`~gpufeed.errors.UnsupportedError` where it can't do exactly this workload; an optional contender is then left
 out, and the sentence is shown.
 
@@ -16,7 +16,7 @@ import importlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 
 from gpufeed.bench.workload import Workload
 from gpufeed.errors import ArgumentError
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
 __all__ = ["BASELINE", "CONTENDERS", "Batch", "Contender", "Epochs", "Factory", "contenders_named", "default_names"]
 
-Batch: TypeAlias = "tuple[torch.Tensor, torch.Tensor]"
+Batch: TypeAlias = "tuple[torch.Tensor, torch.Tensor] | Any"
+"""Of a pipeline, tensors and lists in any structure."""
 
 
 class Epochs(Protocol):

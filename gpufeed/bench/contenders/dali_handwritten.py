@@ -49,6 +49,8 @@ def dali_handwritten(workload: Workload) -> Generator[Epochs]:
     Raises:
         UnsupportedError: the transform isn't a random resized crop, a flip and a normalisation.
     """
+    if workload.is_pipeline:
+        raise UnsupportedError(f"dali-handwritten is written for {', '.join(_STEPS)} alone, and this is a pipeline")
     epochs = _Epochs(workload, _crop_of(workload.load_transform()))
     try:
         yield epochs

@@ -22,12 +22,12 @@ class WorkloadFolder(ImageFolder):
 
     Args:
         workload: its paths and targets become ``samples``.
-        transform: what a sample's image goes through.
+        transform: what a sample's image goes through; ``None`` where a pipeline says it.
         loader: what reads a path; torchvision's own, which gives a PIL image in RGB, if not given.
     """
 
     def __init__(
-        self, workload: Workload, transform: Callable[[Any], Any], loader: Callable[[str], Any] = default_loader
+        self, workload: Workload, transform: Callable[[Any], Any] | None, loader: Callable[[str], Any] = default_loader
     ) -> None:
         self._workload = workload
         super().__init__(  # pyright: ignore[reportUnknownMemberType] - torchvision has no types

@@ -8,7 +8,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from gpufeed.bench.contenders.folder import WorkloadFolder
+from gpufeed.bench.contenders.torch_side import ShuffledIndices, opened_source
 from gpufeed.bench.workload import Workload
+from gpufeed.pipelines import Pipeline
 
 if TYPE_CHECKING:
     from gpufeed.bench.contenders import Epochs
@@ -22,14 +24,23 @@ def gpufeed(workload: Workload) -> Generator[Epochs]:
 
     Raises:
         UnsupportedError: gpufeed can't do the transform exactly.
+        PipelineError: the pipeline has a mistake.
     """
     from gpufeed import DataLoader
 
     importlib.import_module("nvidia.dali")  # imports aren't part of the time to the first batch, for anyone
+    subject = workload.load_subject()
+    sampler = None if workload.indices is None else ShuffledIndices(workload.indices, workload.seed)
+    if isinstance(subject, Pipeline):
+        dataset, pipeline = opened_source(workload, subject), subject
+    else:
+        dataset, pipeline = WorkloadFolder(workload, subject), None
     with DataLoader(
-        WorkloadFolder(workload, workload.load_transform()),
+        dataset,
         batch_size=workload.batch_size,
-        shuffle=True,
+        shuffle=sampler is None,
+        sampler=sampler,
+        pipeline=pipeline,
         device=workload.device,
         seed=workload.seed,
         num_threads=workload.num_threads,

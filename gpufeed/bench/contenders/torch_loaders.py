@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 import torch
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader
 
 from gpufeed.bench.contenders import Batch, Epochs
-from gpufeed.bench.contenders.folder import WorkloadFolder
-from gpufeed.bench.contenders.tensor_twin import tensor_decoder, tensor_twin
+from gpufeed.bench.contenders.torch_side import TorchSide, torch_side
 from gpufeed.bench.workload import Workload
 
 __all__ = ["torch_default", "torch_tensor", "torch_tuned"]
@@ -30,24 +29,35 @@ class _OnDevice:
     def __iter__(self) -> Iterator[Batch]:
         if self._loader is None:
             raise RuntimeError("this contender is closed")
-        for images, targets in self._loader:
-            yield images.to(self._device, non_blocking=True), targets.to(self._device, non_blocking=True)
+        for batch in self._loader:
+            yield _moved(batch, self._device)
 
     def close(self) -> None:
         # Persistent workers end when the loader's iterator is collected, and the loader holds the only reference.
         self._loader = None
 
 
+def _moved(value: Any, device: torch.device) -> Any:
+    """The batch with every tensor in it on the device."""
+    if isinstance(value, torch.Tensor):
+        return value.to(device, non_blocking=True)
+    if isinstance(value, Mapping):
+        return {key: _moved(item, device) for key, item in cast("Mapping[Any, Any]", value).items()}
+    if isinstance(value, (tuple, list)):
+        return [_moved(item, device) for item in cast("Sequence[Any]", value)]
+    return value
+
+
 @contextmanager
 def torch_default(workload: Workload) -> Generator[Epochs]:
     """``DataLoader(dataset, batch_size, shuffle=True)`` and nothing else: all work in the calling thread."""
-    yield _OnDevice(_loader(WorkloadFolder(workload, workload.load_transform()), workload), workload.device)
+    yield _OnDevice(_loader(torch_side(workload), workload), workload.device)
 
 
 @contextmanager
 def torch_tuned(workload: Workload) -> Generator[Epochs]:
     """A persistent worker for each thread, with two batches under way each, pinned where there is CUDA."""
-    with _with_workers(WorkloadFolder(workload, workload.load_transform()), workload) as epochs:
+    with _with_workers(torch_side(workload), workload) as epochs:
         yield epochs
 
 
@@ -56,17 +66,17 @@ def torch_tensor(workload: Workload) -> Generator[Epochs]:
     """``torch_tuned`` on uint8 tensors from torchvision's decoder, through the transform's v2 twin.
 
     Raises:
-        UnsupportedError: the transform has no exact twin on tensors, or there is no tensor decoder.
+        UnsupportedError: the transform has no exact twin on tensors, or there is no tensor decoder; or a pipeline
+            brings a Dataset of its own.
     """
-    twin = tensor_twin(workload.load_transform())
-    with _with_workers(WorkloadFolder(workload, twin, loader=tensor_decoder()), workload) as epochs:
+    with _with_workers(torch_side(workload, tensors=True), workload) as epochs:
         yield epochs
 
 
 @contextmanager
-def _with_workers(dataset: Dataset[Any], workload: Workload) -> Generator[Epochs]:
+def _with_workers(side: TorchSide, workload: Workload) -> Generator[Epochs]:
     loader = _loader(
-        dataset,
+        side,
         workload,
         num_workers=workload.num_threads,
         prefetch_factor=_PREFETCH_FACTOR,
@@ -83,7 +93,14 @@ def _with_workers(dataset: Dataset[Any], workload: Workload) -> Generator[Epochs
         epochs.close()
 
 
-def _loader(dataset: Dataset[Any], workload: Workload, **options: Any) -> DataLoader[Any]:
+def _loader(side: TorchSide, workload: Workload, **options: Any) -> DataLoader[Any]:
     make: Callable[..., DataLoader[Any]] = DataLoader
-    generator = torch.Generator().manual_seed(workload.seed)
-    return make(dataset, batch_size=workload.batch_size, shuffle=True, generator=generator, **options)
+    return make(
+        side.dataset,
+        batch_size=workload.batch_size,
+        shuffle=side.sampler is None,
+        sampler=side.sampler,
+        collate_fn=side.collate_fn,
+        generator=torch.Generator().manual_seed(workload.seed),
+        **options,
+    )
