@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from gpufeed.options import Decode
     from gpufeed.pipelines import Pipeline, pipeline
     from gpufeed.plan import Plan
+    from gpufeed.prefetch import PrefetchLoader
+    from gpufeed.replaying import replay
+    from gpufeed.stats import LoaderStats
     from gpufeed.translation import Translation, translate
 
 __version__ = "0.1.0"
@@ -36,14 +39,17 @@ _HOMES = {
     "Decode": "gpufeed.options",
     "FeedTimeoutError": "gpufeed.errors",
     "GpufeedError": "gpufeed.errors",
+    "LoaderStats": "gpufeed.stats",
     "Pipeline": "gpufeed.pipelines",
     "PipelineError": "gpufeed.errors",
     "Plan": "gpufeed.plan",
+    "PrefetchLoader": "gpufeed.prefetch",
     "SampleError": "gpufeed.errors",
     "Translation": "gpufeed.translation",
     "TranslationError": "gpufeed.errors",
     "UnsupportedError": "gpufeed.errors",
     "pipeline": "gpufeed.pipelines",
+    "replay": "gpufeed.replaying",
     "translate": "gpufeed.translation",
 }
 
@@ -54,15 +60,18 @@ __all__ = [
     "Decode",
     "FeedTimeoutError",
     "GpufeedError",
+    "LoaderStats",
     "Pipeline",
     "PipelineError",
     "Plan",
+    "PrefetchLoader",
     "SampleError",
     "Translation",
     "TranslationError",
     "UnsupportedError",
     "__version__",
     "pipeline",
+    "replay",
     "translate",
 ]
 

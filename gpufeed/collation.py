@@ -12,7 +12,7 @@ from torchvision import tv_tensors
 from gpufeed.feed import Images, Job
 from gpufeed.recording.structure import map_leaves
 from gpufeed.spec import ImageSpec
-from gpufeed.tensors import hand_over, to_device
+from gpufeed.tensors import hand_over, map_tensors, to_device
 
 __all__ = ["Collation", "PipelineCollation", "PipelineResult", "PlanCollation"]
 
@@ -140,5 +140,12 @@ class PipelineCollation:
 
 
 def _tensors(leaves: list[Any]) -> list[torch.Tensor]:
-    flat = [item for leaf in leaves for item in cast("list[Any]", leaf if isinstance(leaf, list) else [leaf])]
-    return [item for item in flat if isinstance(item, torch.Tensor)]
+    """All tensors in a batch, those in what a tail made of each sample too, such as dicts."""
+    found: list[torch.Tensor] = []
+
+    def note(tensor: torch.Tensor) -> torch.Tensor:
+        found.append(tensor)
+        return tensor
+
+    map_tensors(leaves, note)
+    return found

@@ -6,7 +6,7 @@ has passed it, so that DALI's memory can be given back; what the caller gets lie
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import torch
 
@@ -16,6 +16,7 @@ from gpufeed.options import Decode
 from gpufeed.placement import Placement
 from gpufeed.recovery import Prepared
 from gpufeed.stages import PlanStages
+from gpufeed.stats import Timed
 from gpufeed.tail import Tail
 from gpufeed.tensors import from_dali
 
@@ -32,6 +33,8 @@ class DeviceStages(PlanStages):
         apply_exif: whether to apply the EXIF orientation.
         decode: where and how to decode.
     """
+
+    dali_stage: ClassVar[str] = "graph"
 
     def __init__(
         self, placement: Placement, device: torch.device, num_threads: int, apply_exif: bool, decode: Decode
@@ -62,7 +65,11 @@ class DeviceStages(PlanStages):
 
     def _complete(self, job: Job, result: Any, prepared: Prepared) -> None:
         try:
-            with torch.cuda.device(self._device), torch.cuda.stream(self._stream):
+            with (
+                Timed(job.spent_s, "tail"),
+                torch.cuda.device(self._device),
+                torch.cuda.stream(self._stream),
+            ):
                 images = self._images(result, prepared)
                 self._stream.synchronize()  # only now may DALI use the memory of ``result`` again
         except BaseException as error:  # handed to the iterating thread, which raises it

@@ -39,6 +39,7 @@ class Job:
         result: the batch: `Images` of a plan, what a pipeline's stages make else.
         cancelled: nobody wants it any more.
         retried: whether it has failed once without a bad sample being found.
+        spent_s: its time in each stage, complete when it is done. [Unit: second]
     """
 
     source: Source
@@ -49,6 +50,7 @@ class Job:
     error: BaseException | None = None
     cancelled: bool = False
     retried: bool = False
+    spent_s: dict[str, float] = field(default_factory=dict[str, float])
 
     def complete(self, result: Any) -> None:
         """The batch is there."""

@@ -32,6 +32,7 @@ from gpufeed.plan import Plan
 from gpufeed.sources.base import Source
 from gpufeed.sources.folders import FolderSource, pinned, resolved, source_of
 from gpufeed.stages import CpuStages
+from gpufeed.stats import EpochRecord, Timed
 from gpufeed.tensors import BatchMemory
 from gpufeed.threads import at_work
 from gpufeed.translation import translate
@@ -66,6 +67,7 @@ class Runtime:
 
     def __init__(self) -> None:
         self.device: torch.device | None = None
+        self.record = EpochRecord()
         self._memory = BatchMemory()
         self._running: weakref.WeakValueDictionary[int, _Epoch] = weakref.WeakValueDictionary()
         self._idle: dict[_Setup, Feed] = {}
@@ -175,8 +177,11 @@ class EpochIterator:
         self._begin(loader)
 
     def _begin(self, loader: Any) -> None:
+        record = EpochRecord()
         with at_work():
             self._set_up(loader)
+        record.begun()
+        self._record = self._runtime.record = record
 
     def _set_up(self, loader: Any) -> None:
         runtime = self._runtime
@@ -326,6 +331,7 @@ class EpochIterator:
         state = self._state
         if state.ended:
             raise StopIteration
+        asked_at = time.perf_counter()
         with at_work(), torch.autograd.profiler.record_function("enumerate(DataLoader)#gpufeed.DataLoader.__next__"):
             try:
                 if self._exhausted is None:
@@ -333,16 +339,21 @@ class EpochIterator:
                 if state.rewind is not None:
                     state.rewind.asked()
                 jobs = state.jobs
+                done = [job.done.is_set() for job in jobs]
                 if not jobs or not self._arrived(jobs[0]):
                     raise StopIteration
                 job = jobs.popleft()
                 self._draw_indices()
                 _raise_error_of(job)
                 self._submit()
-                return self._collation(job)
+                with Timed(job.spent_s, "collate"):
+                    batch = self._collation(job)
             except BaseException:
                 self._end()
+                self._record.end(asked_at)
                 raise
+            self._record.handed_over(asked_at, job.spent_s, len(done), sum(done), done[0], len(job.indices))
+            return batch
 
     def _arrived(self, job: Job) -> bool:
         """Wait for a batch; false if the loader was closed meanwhile."""
@@ -430,7 +441,7 @@ def _work_of(described: Plan | Pipeline, source: Source, device: torch.device, l
             f"strict=True judges torchvision's transforms, and the pipeline {described.name} runs operators that have "
             "no bound of their own; leave strict out, and hold it to its reference by `gpufeed verify`"
         )
-    example = source.fields([0]) if len(source) else None
+    example = {name: held[0] for name, held in source.fields([0]).items()} if len(source) else None
     return PipelineWork(described, device, example, loader.decode, loader.apply_exif)
 
 

@@ -21,6 +21,7 @@ from gpufeed.options import Decode
 from gpufeed.pipelines import Pipeline
 from gpufeed.pipelines.naming import load_subject
 from gpufeed.sources.folders import source_of
+from gpufeed.stats import LoaderStats
 
 __all__ = ["DataLoader"]
 
@@ -249,6 +250,16 @@ class DataLoader(TorchDataLoader[Any]):
         else:
             cast(Any, self._iterator).restart(self)
         return self._iterator
+
+    def stats(self) -> LoaderStats:
+        """How long the consumer waited, and where the time of a batch went, in the epoch begun last.
+
+        May be called at any time and from any thread, also after `close`; a pickled loader has none. Stages of a
+        transform are ``read`` (files), ``draw`` (random numbers and sizes), ``decode`` on the CPU or ``graph`` on CUDA
+        (DALI), ``tail`` (torch) and ``collate``; a pipeline has ``compute`` besides, what the host computes for its
+        graph, and on the CPU both ``decode`` and ``graph``.
+        """
+        return self._runtime.record.stats()
 
     # Lifetime ------------------------------------------------------------------------------------------------------
 

@@ -25,7 +25,7 @@ from gpufeed.parameters import BatchParameters, draw_parameters
 from gpufeed.placement import Placement
 from gpufeed.sources.base import Paths, Source
 
-__all__ = ["Prepared", "cause_of", "find_bad_sample", "prepare"]
+__all__ = ["Prepared", "cause_of", "drawn", "find_bad_sample", "prepare"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,7 +50,15 @@ def prepare(graph: ReadGraph, source: Source, indices: Sequence[int], draws: Dra
         SampleError: for the first sample that gpufeed refuses by its format or size.
         RuntimeError: DALI's, where a file can't be read; `find_bad_sample` finds out which.
     """
-    encoded = graph.read(source.read(indices))
+    return drawn(graph.read(source.read(indices)), source, indices, draws, placement)
+
+
+def drawn(encoded: Encoded, source: Source, indices: Sequence[int], draws: Draws, placement: Placement) -> Prepared:
+    """Stage 2 of a batch that is read.
+
+    Raises:
+        SampleError: for the first sample that gpufeed refuses by its format or size.
+    """
     parameters = draw_parameters(placement.plan, encoded.sizes_hw, draws)
     refused = {**parameters.refused, **refused_formats(encoded)}
     if refused:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import threading
+import time
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import torch
 
@@ -21,7 +22,8 @@ from gpufeed.graph.reading import ReadGraph
 from gpufeed.graph.windows import Region
 from gpufeed.parameters import BatchParameters
 from gpufeed.placement import Placement
-from gpufeed.recovery import Prepared, find_bad_sample, prepare
+from gpufeed.recovery import Prepared, drawn, find_bad_sample
+from gpufeed.stats import StageClock, Timed
 from gpufeed.tail import Tail
 from gpufeed.tail.geometry import crop
 from gpufeed.tensors import BatchMemory, from_numpy
@@ -39,6 +41,7 @@ class _Started:
 
     job: Job
     prepared: Any
+    given_at: float
 
 
 class GraphStages(ABC):
@@ -49,6 +52,9 @@ class GraphStages(ABC):
         apply_exif: whether to apply the EXIF orientation.
     """
 
+    dali_stage: ClassVar[str] = "decode"
+    """What DALI's stage is called in a job's times."""
+
     def __init__(self, num_threads: int, apply_exif: bool) -> None:
         forget_pipelines_in_children()
         self._num_threads = num_threads
@@ -56,6 +62,7 @@ class GraphStages(ABC):
         self._started: deque[_Started] = deque()
         self._max_batch_size = 0
         self._read: ReadGraph | None = None
+        self._dali_clock = StageClock()
 
     @property
     def started(self) -> int:
@@ -80,7 +87,7 @@ class GraphStages(ABC):
             self._read = None
             self._start_again(job, error)
             return
-        self._started.append(_Started(job, prepared))
+        self._started.append(_Started(job, prepared, time.perf_counter()))
 
     def finish(self) -> None:
         """Wait for the oldest job started and bring it to its end, at once or soon; never raises."""
@@ -93,6 +100,7 @@ class GraphStages(ABC):
                 if not job.cancelled:
                     self._start_again(job, error)
                 return
+            job.spent_s[self.dali_stage] = self._dali_clock.spent_s(started.given_at)
             if not job.cancelled:
                 self._complete(job, result, started.prepared)
         except BaseException as error:  # handed to the iterating thread, which raises it
@@ -162,7 +170,10 @@ class PlanStages(GraphStages):
         self._placement = placement
 
     def _prepare(self, read: ReadGraph, job: Job) -> Prepared:
-        return prepare(read, job.source, job.indices, job.draws, self._placement)
+        with Timed(job.spent_s, "read"):
+            encoded = read.read(job.source.read(job.indices))
+        with Timed(job.spent_s, "draw"):
+            return drawn(encoded, job.source, job.indices, job.draws, self._placement)
 
     def _find_bad_sample(self, job: Job) -> None:
         find_bad_sample(job.source, job.indices, job.draws, self._placement, self._apply_exif)
@@ -189,6 +200,7 @@ class CpuStages(PlanStages):
         self._output = placement.output
         self._decode: DecodeGraph | None = None
         self._pool = Pool(num_threads, "gpufeed-tail", one_torch_thread)
+        self._tail_clock = StageClock()
 
     def close(self) -> None:
         self._pool.close()
@@ -226,9 +238,14 @@ class CpuStages(PlanStages):
             out = self._allocate((*one, len(result), output.channels, *size_hw), dtype)
             out = out if output.tuple_of is None else out.transpose(0, 1)
         chunks = chunks_of(len(result), self._num_threads)
-        countdown = Countdown(job, len(chunks), partial(job.complete, out))
+        countdown = Countdown(job, len(chunks), partial(self._end, job, out, time.perf_counter()))
         for rows in chunks:
             self._pool.submit(_finish_chunk, self._tail, out, result, parameters, region, rows, countdown)
+
+    def _end(self, job: Job, out: Images, given_at: float) -> None:
+        """With the last chunk, on its thread."""
+        job.spent_s["tail"] = self._tail_clock.spent_s(given_at)
+        job.complete(out)
 
     def _allocate(self, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
         if self._pin_memory:

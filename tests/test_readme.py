@@ -41,6 +41,10 @@ def workplace(tmp_path: Path) -> Path:
         "from torchvision.transforms import v2\n"
         "train = v2.Compose([v2.RandomResizedCrop(96), v2.RandomHorizontalFlip(), v2.PILToTensor()])\n"
     )
+    for code in PYTHON:
+        named = re.match(r"# (\w+\.py)\n", code)
+        if named is not None:  # a file that later commands use
+            (tmp_path / named[1]).write_text(code, encoding="utf-8")
     return tmp_path
 
 

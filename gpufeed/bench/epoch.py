@@ -42,11 +42,14 @@ def run_epoch(loader: Iterable[Batch], workload: Workload, *, with_pixels: bool 
     first_batch_s = 0.0
     gc.collect()  # not what an earlier epoch left behind
     cpu_before_s = tree_cpu_s(os.getpid())
-    started_s = time.perf_counter()
+    waits_s: list[float] = []
+    started_s = asked_s = time.perf_counter()
     for batch in iter(loader):
         wait()
+        arrived_s = time.perf_counter()
+        waits_s.append(arrived_s - asked_s)
         if not sizes:
-            first_batch_s = time.perf_counter() - started_s
+            first_batch_s = arrived_s - started_s
         if workload.is_pipeline:
             count = num_samples(batch, workload.size_of(len(sizes)))
             images = image_of(batch, count)
@@ -61,6 +64,7 @@ def run_epoch(loader: Iterable[Batch], workload: Workload, *, with_pixels: bool 
             kinds.add((images.dtype, images.device, images.shape[1:]))
         if pixels is not None and images is not None:
             pixels.add(images)
+        asked_s = time.perf_counter()
     if device.type == "cuda":
         torch.cuda.synchronize(device)
     elapsed_s = time.perf_counter() - started_s
@@ -81,6 +85,7 @@ def run_epoch(loader: Iterable[Batch], workload: Workload, *, with_pixels: bool 
         std=std,
         outputs=outputs,
         is_pair=is_pair,
+        waits_s=tuple(waits_s),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from gpufeed import result_files
 from gpufeed.errors import ArgumentError
@@ -15,9 +15,14 @@ __all__ = [
     "SCHEMA_VERSION",
     "Comparison",
     "ContenderResult",
+    "Cost",
     "Epoch",
+    "GpuUse",
+    "Kind",
     "LeftOut",
     "Measurement",
+    "Mode",
+    "StepUsed",
     "check_json_target",
     "from_json",
     "to_json",
@@ -25,7 +30,59 @@ __all__ = [
 ]
 
 SCHEMA = "gpufeed.compare"
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+
+Kind = Literal["loader", "copy", "bound"]
+"""``loader``: a contender; ``copy``: the baseline once more, which shows the machine's noise; ``bound``: what no loader
+can exceed."""
+
+Mode = Literal["loader", "step"]
+"""``loader``: batches are fetched and thrown away; ``step``: each feeds a training step."""
+
+
+@dataclass(frozen=True, slots=True)
+class GpuUse:
+    """What the GPU did during an epoch, by NVML; what it doesn't tell is ``None``.
+
+    Attributes:
+        busy_share: of the time in which a kernel ran, in [0, 1].
+        jpeg_share: of the time in which its JPEG engines were busy.
+        memory_bytes: the most that was in use. [Unit: byte]
+        pcie_received_bytes: what went from the host to it. [Unit: byte]
+    """
+
+    busy_share: float | None = None
+    jpeg_share: float | None = None
+    memory_bytes: int | None = None
+    pcie_received_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What one part of loading an image costs a single thread.
+
+    Attributes:
+        part: ``read``, ``decode``, or a transform as it prints itself, in the order in which they run.
+        s_per_image: median over some images. [Unit: second]
+    """
+
+    part: str
+    s_per_image: float
+
+
+@dataclass(frozen=True, slots=True)
+class StepUsed:
+    """The training step that was fed.
+
+    Attributes:
+        name: as it was asked for: ``resnet18``, ``25ms``, ``FILE.py:NAME``.
+        what: it is in words.
+        s_per_batch: of a batch that lies on the device already, median. [Unit: second]
+    """
+
+    name: str
+    what: str
+    s_per_batch: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +103,9 @@ class Epoch:
         std: their standard deviation, where it was asked for.
         outputs: of a pipeline: each output of the first batch in words, as `gpufeed.bench.outputs.outputs_of` has them.
         is_pair: of a pipeline: whether every batch was two tensors, as images and targets are.
+        waits_s: how long ``next()`` took for each batch, in order. [Unit: second]
+        step_s: how long the training steps took together; 0 without. [Unit: second]
+        gpu: what the GPU did; ``None`` without one.
     """
 
     elapsed_s: float
@@ -61,6 +121,14 @@ class Epoch:
     std: float | None = None
     outputs: tuple[str, ...] = ()
     is_pair: bool = False
+    waits_s: tuple[float, ...] = ()
+    step_s: float = 0.0
+    gpu: GpuUse | None = None
+
+    @property
+    def wait_share(self) -> float:
+        """Share of the time in which the consumer waited for batches, in [0, 1]."""
+        return sum(self.waits_s) / self.elapsed_s
 
     @property
     def images_per_s(self) -> float:
@@ -76,11 +144,13 @@ class Measurement:
         round_index: which round, from 0; equal indices of two contenders were measured one after the other.
         place: the contender's place in that round's order, from 0.
         epoch: what was measured.
+        mode: what the batches were for.
     """
 
     round_index: int
     place: int
     epoch: Epoch
+    mode: Mode = "loader"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +164,9 @@ class ContenderResult:
         warm_up: the discarded epoch before the first round.
         peak_pss_bytes: the largest memory of its process and children in warm-up and rounds, pages shared between
             processes counted in parts; ``None`` where the platform doesn't tell. [Unit: byte]
-        measurements: one per round, in order; fewer than the rounds where the run was interrupted.
+        measurements: one per round and mode, in order; fewer where the run was interrupted.
+        kind: what it is.
+        summary: what it is, in a few words.
     """
 
     name: str
@@ -102,6 +174,12 @@ class ContenderResult:
     warm_up: Epoch
     peak_pss_bytes: int | None
     measurements: tuple[Measurement, ...]
+    kind: Kind = "loader"
+    summary: str = ""
+
+    def in_mode(self, mode: Mode) -> tuple[Measurement, ...]:
+        """The measurements of one mode, in the order of rounds."""
+        return tuple(measurement for measurement in self.measurements if measurement.mode == mode)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +217,9 @@ class Comparison:
         parameters: of the pipeline, each ``NAME=VALUE``.
         torch_side: what torch's loaders ran for a pipeline, in words; empty for a transform.
         checked: of a pipeline: what of the contenders' batches was held to be equal, in a sentence.
+        step: the training step; ``None`` where batches were thrown away only.
+        costs: of the parts of loading an image, in one thread; empty where they weren't measured.
+        cache: of the files, in a sentence: read before, or dropped from the page cache.
     """
 
     data: str
@@ -163,6 +244,24 @@ class Comparison:
     parameters: tuple[str, ...] = ()
     torch_side: str = ""
     checked: str = ""
+    step: StepUsed | None = None
+    costs: tuple[Cost, ...] = ()
+    cache: str = ""
+
+    @property
+    def bounds(self) -> tuple[ContenderResult, ...]:
+        """What no loader can exceed."""
+        return tuple(result for result in self.contenders if result.kind == "bound")
+
+    @property
+    def loaders(self) -> tuple[ContenderResult, ...]:
+        """Who was compared, the copy of the baseline apart."""
+        return tuple(result for result in self.contenders if result.kind == "loader")
+
+    @property
+    def copy(self) -> ContenderResult | None:
+        """The baseline's copy."""
+        return next((result for result in self.contenders if result.kind == "copy"), None)
 
     @property
     def num_rounds(self) -> int:
@@ -193,13 +292,16 @@ def from_json(text: str) -> Comparison:
     values = {key: value for key, value in document.items() if key not in ("schema", "schema_version")}
     values["contenders"] = tuple(_contender(value) for value in values["contenders"])
     values["left_out"] = tuple(LeftOut(**value) for value in values["left_out"])
-    values["parameters"] = tuple(values.get("parameters", ()))
+    values["parameters"] = tuple(values["parameters"])
+    values["costs"] = tuple(Cost(**value) for value in values["costs"])
+    values["step"] = None if values["step"] is None else StepUsed(**values["step"])
     return Comparison(**values)
 
 
 def _contender(value: dict[str, Any]) -> ContenderResult:
     measurements = tuple(
-        Measurement(entry["round_index"], entry["place"], _epoch(entry["epoch"])) for entry in value["measurements"]
+        Measurement(entry["round_index"], entry["place"], _epoch(entry["epoch"]), entry["mode"])
+        for entry in value["measurements"]
     )
     return ContenderResult(
         name=value["name"],
@@ -207,11 +309,14 @@ def _contender(value: dict[str, Any]) -> ContenderResult:
         warm_up=_epoch(value["warm_up"]),
         peak_pss_bytes=value["peak_pss_bytes"],
         measurements=measurements,
+        kind=value["kind"],
+        summary=value["summary"],
     )
 
 
 def _epoch(value: dict[str, Any]) -> Epoch:
-    lists: dict[str, Any] = {key: tuple(value.get(key, ())) for key in ("shape", "outputs")}
+    lists: dict[str, Any] = {key: tuple(value[key]) for key in ("shape", "outputs", "waits_s")}
+    lists["gpu"] = None if value["gpu"] is None else GpuUse(**value["gpu"])
     return Epoch(**{**value, **lists})
 
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import io
 import re
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from PIL import Image
 
-from gpufeed.graph.reading import Encoded
+if TYPE_CHECKING:  # so that headers can be looked at where DALI can't be imported
+    from gpufeed.graph.reading import Encoded
 
 __all__ = ["describe_format", "refused_formats"]
 

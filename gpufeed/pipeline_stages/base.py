@@ -6,16 +6,16 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from gpufeed.collation import PipelineResult
-from gpufeed.errors import PipelineError
 from gpufeed.feed import Job
 from gpufeed.graph.reading import ReadGraph
 from gpufeed.pipeline_stages.bad_samples import find_bad_sample
-from gpufeed.pipeline_stages.host_batch import HostBatch, HostWork, prepare_batch
+from gpufeed.pipeline_stages.host_batch import HostBatch, HostWork, draw_batch, read_batch
 from gpufeed.pipeline_stages.outputs import as_list, collated, run_tail
 from gpufeed.pipeline_stages.work import PipelineWork
-from gpufeed.recording import HostLeaf, Recorded
+from gpufeed.recording import HostLeaf, Recorded, check_same
 from gpufeed.recording.batch_samples import BatchSamples, EachRow
 from gpufeed.stages import GraphStages, chunks_of, one_torch_thread
+from gpufeed.stats import Timed
 from gpufeed.tensors import to_device
 from gpufeed.threads import Pool
 
@@ -44,7 +44,11 @@ class PipelineStages(GraphStages):
         super().close()
 
     def _prepare(self, read: ReadGraph, job: Job) -> HostBatch:
-        return prepare_batch(self._host, read, job.source, job.indices, job.draws)
+        with Timed(job.spent_s, "read"):
+            batch = read_batch(self._host, read, job.source, job.indices, job.draws)
+        with Timed(job.spent_s, "draw"):
+            draw_batch(batch)
+        return batch
 
     def _find_bad_sample(self, job: Job) -> None:
         find_bad_sample(self._host, job.source, job.indices, job.draws, self._apply_exif)
@@ -52,18 +56,7 @@ class PipelineStages(GraphStages):
     def _recorded_again(self, max_batch_size: int) -> Recorded:
         """The graph for batches of another size: DALI fixes the largest when it builds."""
         again = self._work.record(max_batch_size, self._num_threads)
-        first = self._recorded
-        same = again.structure == first.structure and len(again.leaves) == len(first.leaves)
-        if not same or again.next_number != first.next_number or tuple(again.inputs) != tuple(first.inputs):
-            code = self._work.pipeline.function.__code__
-            raise PipelineError(
-                f"the pipeline {self._work.pipeline.name} described another graph when it was called again "
-                f"(outputs {again.structure} after {first.structure}): its outputs and draws must be the same at every "
-                "call; leave out what changes, such as a counter or a condition on the outside",
-                code.co_filename,
-                code.co_firstlineno,
-                f"def {code.co_name}(...)",
-            )
+        check_same(self._recorded, again)
         return again
 
     def _finished(self, batch: HostBatch, outputs: Sequence[Any], each_row: EachRow) -> PipelineResult:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
@@ -19,6 +20,7 @@ from gpufeed.pipeline_stages.work import PipelineWork
 from gpufeed.recording import Recorded
 from gpufeed.recording.mistakes import failed_graph
 from gpufeed.stages import Countdown, chunks_of
+from gpufeed.stats import StageClock
 from gpufeed.tensors import BatchMemory, from_numpy
 
 __all__ = ["CpuPipelineStages"]
@@ -40,12 +42,15 @@ class CpuPipelineStages(PipelineStages):
         self._memory = memory
         self._decode: DecodeGraph | None = None
         self._graph: _HostGraph | None = None
+        self._clocks = {stage: StageClock() for stage in ("compute", "graph", "tail")}
 
     def _make_graph(self, max_batch_size: int) -> None:
         self._decode = DecodeGraph(max_batch_size, self._num_threads, self._apply_exif)
         self._graph = None
         if self._recorded.graph is not None:
             self._graph = _HostGraph(partial(self._recorded_again, max_batch_size), self._allocate)
+        else:
+            self._recorded_again(max_batch_size)  # refuses a function that describes something else each time
 
     def _drop_graph(self) -> None:
         self._decode = None
@@ -72,16 +77,25 @@ class CpuPipelineStages(PipelineStages):
     def _complete(self, job: Job, result: dict[int, DecodedWindows], prepared: HostBatch) -> None:
         prepared.allocate(self._allocate)
         chunks = chunks_of(len(prepared), self._num_threads)
-        countdown = Countdown(job, len(chunks), partial(self._end, job, prepared, self._graph))
+        countdown = Countdown(job, len(chunks), partial(self._end, job, prepared, self._graph, time.perf_counter()))
         for rows in chunks:
             self._pool.submit(_compute_chunk, prepared, rows, result, countdown)
 
-    def _end(self, job: Job, batch: HostBatch, graph: _HostGraph | None) -> None:
+    def _end(self, job: Job, batch: HostBatch, graph: _HostGraph | None, given_at: float) -> None:
         """With the last chunk, on its thread: the user's graph and tail."""
+        computed_at = self._clock(job, "compute", given_at)
         if job.cancelled:
             return
         outputs = [] if graph is None else graph.run(batch)
-        job.complete(self._finished(batch, outputs, self._each_row))
+        graph_done_at = computed_at if graph is None else self._clock(job, "graph", computed_at)
+        result = self._finished(batch, outputs, self._each_row)
+        self._clock(job, "tail", graph_done_at)
+        job.complete(result)
+
+    def _clock(self, job: Job, stage: str, given_at: float) -> float:
+        """Write down a stage's time; returns when it was done."""
+        job.spent_s[stage] = self._clocks[stage].spent_s(given_at)
+        return time.perf_counter()
 
     def _allocate(self, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
         if self._pin_memory:
@@ -97,6 +111,10 @@ def _compute_chunk(batch: HostBatch, rows: range, decoded: Mapping[int, DecodedW
         countdown.chunk_done(None)
     except BaseException as error:  # handed to the iterating thread, which raises it
         countdown.chunk_done(error)
+
+
+_DALI_ERRORS = (RuntimeError, ValueError, TypeError, IndexError)
+"""What DALI raises for a mistake in a graph, by what kind of mistake it is."""
 
 
 class _HostGraph:
@@ -117,7 +135,10 @@ class _HostGraph:
 
     def _built(self) -> Recorded:
         recorded = self._make()
-        recorded.graph.build()
+        try:
+            recorded.graph.build()
+        except _DALI_ERRORS as error:
+            raise failed_graph(error, recorded.pipeline.function) from None
         return recorded
 
     def run(self, batch: HostBatch) -> list[Any]:
@@ -135,7 +156,7 @@ class _HostGraph:
                     feed(pipe, name, value, batch)
                 pipe.schedule_run()
                 outputs = [self._taken(output) for output in pipe.outputs()]
-            except RuntimeError as error:
+            except _DALI_ERRORS as error:
                 raise failed_graph(error, recorded.pipeline.function) from None
             self._recorded = recorded
             return outputs

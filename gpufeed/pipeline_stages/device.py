@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 
 from gpufeed.feed import Job
+from gpufeed.graph.reading import ReadGraph
 from gpufeed.pipeline_stages.base import PipelineStages
 from gpufeed.pipeline_stages.feeding import device_inputs, equal_shapes, feed
 from gpufeed.pipeline_stages.host_batch import HostBatch
 from gpufeed.pipeline_stages.work import PipelineWork
 from gpufeed.recording.batch_samples import in_turn
 from gpufeed.stages import chunks_of
+from gpufeed.stats import Timed
 from gpufeed.tensors import from_dali
 
 __all__ = ["DevicePipelineStages"]
@@ -26,6 +28,8 @@ class DevicePipelineStages(PipelineStages):
         work: the pipeline; its device has an index.
         num_threads: CPU threads of each of DALI's graphs and of each pool.
     """
+
+    dali_stage: ClassVar[str] = "graph"
 
     def __init__(self, work: PipelineWork, num_threads: int) -> None:
         super().__init__(work, num_threads)
@@ -41,9 +45,14 @@ class DevicePipelineStages(PipelineStages):
     def _drop_graph(self) -> None:
         self._pipe = None
 
+    def _prepare(self, read: ReadGraph, job: Job) -> HostBatch:
+        prepared = super()._prepare(read, job)
+        with Timed(job.spent_s, "compute"):
+            prepared.allocate(_plain_memory)
+            self._pool.share(partial(prepared.compute, decoded={}), chunks_of(len(prepared), self._num_threads))
+        return prepared
+
     def _schedule(self, prepared: HostBatch) -> None:
-        prepared.allocate(_plain_memory)
-        self._pool.share(partial(prepared.compute, decoded={}), chunks_of(len(prepared), self._num_threads))
         if self._pipe is None:
             return
         for name, value in self._recorded.inputs.items():
@@ -57,7 +66,11 @@ class DevicePipelineStages(PipelineStages):
 
     def _complete(self, job: Job, result: Any, prepared: HostBatch) -> None:
         try:
-            with torch.cuda.device(self._work.device), torch.cuda.stream(self._stream):
+            with (
+                Timed(job.spent_s, "tail"),
+                torch.cuda.device(self._work.device),
+                torch.cuda.stream(self._stream),
+            ):
                 outputs = [_cloned(output) for output in result]
                 made = self._finished(prepared, outputs, in_turn)
                 self._stream.synchronize()  # only now may DALI use the memory of ``result`` again

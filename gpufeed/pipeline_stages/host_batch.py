@@ -38,7 +38,7 @@ from gpufeed.tail import Tail
 from gpufeed.tail.geometry import crop
 from gpufeed.tensors import from_numpy
 
-__all__ = ["HostBatch", "HostWork", "indices_of", "prepare_batch"]
+__all__ = ["HostBatch", "HostWork", "draw_batch", "indices_of", "prepare_batch", "read_batch"]
 
 Allocate = Callable[[tuple[int, ...], torch.dtype], torch.Tensor]
 
@@ -292,11 +292,33 @@ def prepare_batch(work: HostWork, graph: ReadGraph, source: Source, indices: Seq
         SampleError: for the first sample that gpufeed refuses by its format or size.
         RuntimeError: DALI's, where a file can't be read.
     """
+    batch = read_batch(work, graph, source, indices, draws)
+    draw_batch(batch)
+    return batch
+
+
+def read_batch(work: HostWork, graph: ReadGraph, source: Source, indices: Sequence[int], draws: Draws) -> HostBatch:
+    """The first half of `prepare_batch`: the files of the samples, and of the others that they draw.
+
+    Raises:
+        SampleError: for the first sample that gpufeed refuses by its format.
+        RuntimeError: DALI's, where a file can't be read.
+    """
     slots = indices_of(work, indices, draws, len(source))
     batch = HostBatch(work, source, slots, draws)
     for slot in work.read:
         batch.encoded[slot] = graph.read(source.read(slots[slot]))
         _refuse(batch, slot, refused_formats(batch.encoded[slot]))
+    return batch
+
+
+def draw_batch(batch: HostBatch) -> None:
+    """The second half: the parameters of a batch that is read, and what to decode.
+
+    Raises:
+        SampleError: for the first sample that gpufeed refuses by its size.
+    """
+    work, draws = batch.work, batch.draws
     for image in work.geometries:
         parameters = draw_parameters(image.plan, batch.encoded[image.slot].sizes_hw, draws, image.numbers)
         batch.parameters[image] = parameters
@@ -308,7 +330,6 @@ def prepare_batch(work: HostWork, graph: ReadGraph, source: Source, indices: Seq
             batch.regions[image] = compose_windows(batch.encoded[slot].sizes_hw, windows)
         batch.windows[slot] = union([batch.regions[image].windows for image in images])
         batch.cuts |= {image: batch.regions[image].relative_to(batch.windows[slot]) for image in images}
-    return batch
 
 
 def indices_of(work: HostWork, indices: Sequence[int], draws: Draws, length: int) -> list[Sequence[int]]:

@@ -8,6 +8,7 @@ from typing import Any, cast
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from nvidia.dali.data_node import DataNode
 
 from gpufeed.collation import PipelineResult
 from gpufeed.errors import PipelineError
@@ -92,6 +93,9 @@ def _check_batch(leaf: Any, count: int, tail: Callable[..., Any]) -> None:
     code = tail.__code__
     if leaf is None:
         cause = "the tail returned None; return the batch"
+    elif isinstance(leaf, (DataNode, np.ndarray)):
+        what = "a NumPy array" if isinstance(leaf, np.ndarray) else "a handle of the pipeline function's graph"
+        cause = f"the tail returned {what}; return torch tensors"
     elif isinstance(leaf, torch.Tensor) and leaf.ndim and len(leaf) != count:
         cause = f"the tail returned a tensor of {len(leaf)} entries for a batch of {count} samples"
     elif isinstance(leaf, list) and len(cast("list[Any]", leaf)) != count:

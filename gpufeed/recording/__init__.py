@@ -6,7 +6,7 @@ values (`gpufeed.recording.values`) that are computed on the host; the rest is t
 
 from __future__ import annotations
 
-from gpufeed.recording.recorded import HostLeaf, Recorded, record
+from gpufeed.recording.recorded import HostLeaf, Recorded, check_same, record
 from gpufeed.recording.sample import Sample
 
-__all__ = ["HostLeaf", "Recorded", "Sample", "record"]
+__all__ = ["HostLeaf", "Recorded", "Sample", "check_same", "record"]

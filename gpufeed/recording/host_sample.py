@@ -37,7 +37,8 @@ class HostSample(KeyedDraws):
     It is for a ``Dataset`` that does in torch and NumPy what a pipeline does on the device, and so has the same pixels.
     The methods of `gpufeed.recording.Sample` that draw are here too, and give ``float`` or ``int``, of ``shape`` arrays
     of float32 or int32. Each call has the next number, so that the order must be the pipeline's: its function's first,
-    then its tail's.
+    then its tail's. ``ops.to_chw`` and ``ops.normalize`` of an image that no operator of DALI's has made count like
+    ``v2.ToImage`` and what else they stand for: do the same here, or `skip` 1 and 3 numbers.
 
     Args:
         index: the sample's in the dataset.
@@ -85,7 +86,8 @@ class HostSample(KeyedDraws):
             TranslationError: for a transform that gpufeed doesn't translate.
             ArgumentError: for an image that is too small for its crop, and for what isn't an image.
         """
-        plan = translate(transform, input=spec_of(image)).require()
+        translation = translate(transform, input=spec_of(image))
+        plan = translation.require()
         numbers = [self._count.take(op_count(op)) for op in plan.ops]
         size_hw = (image.height, image.width) if isinstance(image, PIL.Image.Image) else tuple(image.shape[-2:])
         parameters = draw_parameters(plan, np.array([size_hw], dtype=np.int64), self._draws, numbers)
@@ -97,7 +99,7 @@ class HostSample(KeyedDraws):
                     f"what goes with an image must be a tv_tensors.Mask or BoundingBoxes, got {type(one).__name__}; "
                     "give each image a call of its own"
                 )
-        made = run_together(transform, (image, *more), parameters, 0)
+        made = run_together(translation, (image, *more), parameters, 0)
         return made if more else made[0]
 
     def skip(self, count: int = 1) -> None:

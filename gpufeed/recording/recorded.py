@@ -2,26 +2,38 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 from nvidia.dali.data_node import DataNode
 
 from gpufeed.errors import PipelineError
-from gpufeed.graph.check import operator_faults
 from gpufeed.graph.untyped import ONE_BATCH_A_RUN, pipeline_of_dali
 from gpufeed.options import Decode
 from gpufeed.pipelines.definition import Pipeline
-from gpufeed.recording.mistakes import at_operator, explained, unkeyed_draws, watched_lines
+from gpufeed.recording.graph_checks import (
+    FOREIGN,
+    NativeDraw,
+    build_graph,
+    check_inputs,
+    check_structure,
+    native_draws,
+    short,
+)
+from gpufeed.recording.mistakes import at_function, at_operator, explained, operator_name
 from gpufeed.recording.nodes import Node, plain
 from gpufeed.recording.recording import Recording
 from gpufeed.recording.sample import Sample
 from gpufeed.recording.structure import leaves_of, map_leaves, shape_of
-from gpufeed.recording.values import EncodedValue, FieldValue, HostValue, ImageValue, OthersDraw
+from gpufeed.recording.unkeyed import generator_states, no_modules, watched_lines
+from gpufeed.recording.user_lines import code_at
+from gpufeed.recording.values import EncodedValue, HostValue, ImageValue, OthersDraw
 
-__all__ = ["GraphLeaf", "HostLeaf", "Leaf", "NativeDraw", "Recorded", "record"]
+__all__ = ["GraphLeaf", "HostLeaf", "Leaf", "Recorded", "check_same", "record"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,19 +58,6 @@ class HostLeaf:
 
 
 Leaf = GraphLeaf | HostLeaf
-
-
-@dataclass(frozen=True, slots=True)
-class NativeDraw:
-    """An operator of DALI's that draws by itself: by the sample's place in the batch, not by the sample.
-
-    Attributes:
-        operator: as people write it, such as ``fn.random.uniform``.
-        line: of the user's file.
-    """
-
-    operator: str
-    line: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -95,6 +94,35 @@ class Recorded:
     def structure(self) -> str:
         """The outputs' structure in one line, equal for equal ones."""
         return shape_of(self.outputs)
+
+    @property
+    def operators(self) -> tuple[str, ...]:
+        """DALI's description of each operator of the graph, equal for equal ones."""
+        numbers: dict[str, int] = {}
+
+        def numbered(found: re.Match[str]) -> str:
+            return f"{found[1]}{numbers.setdefault(found[0], len(numbers))}"
+
+        specs = [] if self.graph is None else [str(operator.spec) for operator in self.graph._ops]
+        # names have a running number, and functions an address; lines are the same where the operators are
+        without_lines = [
+            re.sub(r"^    (_origin_stack_\w+|function_id): .*$", "", text, flags=re.MULTILINE) for text in specs
+        ]
+        return tuple(re.sub(r"(__\w+?_)\d+", numbered, text) for text in without_lines)
+
+    @property
+    def beside_graph(self) -> tuple[object, ...]:
+        """What the host does, and what the graph is fed."""
+        inputs = (*self.inputs.items(), *self.device_images.items())
+        return self.leaves, inputs, self.others, self.next_number
+
+    @property
+    def devices(self) -> Counter[str]:
+        """How many operators of the graph run on ``"cpu"``, on ``"gpu"`` and, decoding, on both: ``"mixed"``."""
+        operators: list[Any] = [] if self.graph is None else self.graph._ops
+        return Counter(
+            str(operator._op.device) for operator in operators if operator._op.schema.Name() != "ExternalSource"
+        )
 
     def values(self) -> tuple[HostValue, ...]:
         """Everything that the host computes, each once."""
@@ -136,19 +164,19 @@ def record(
     values = pipeline.all_values()
     with graph:
         returned = _called(function, Sample(recording), values, recording)
-        leaves, nodes = _leaves(returned, function, device)
+        leaves, nodes = _leaves(returned, function, recording)
         if nodes:
             graph.set_outputs(*nodes)
     numbers = iter(range(len(leaves)))
     used: set[str] = set()
     native: tuple[NativeDraw, ...] = ()
     if nodes:
-        graph._build_graph()
+        build_graph(graph, function)
         used = {operator.name for operator in graph._ops}
-        _check_inputs(graph, recording, function)
-        native = tuple(_native_draws(graph, function))
+        check_inputs(graph, recording, function)
+        native = native_draws(graph, function)
         if device == "cuda":
-            _check_structure(graph, function)
+            check_structure(graph, function)
     return Recorded(
         pipeline=pipeline,
         device=device,
@@ -166,68 +194,92 @@ def record(
     )
 
 
+def check_same(first: Recorded, again: Recorded) -> None:
+    """Refuse a function that describes something else at another call.
+
+    Raises:
+        PipelineError: with the line of the first operator that differs, where it is one.
+    """
+    function = first.pipeline.function
+    name = first.pipeline.name
+    rule = (
+        "a pipeline is described several times, and each must be the same; leave out what changes from call to call, "
+        "such as a counter, a condition on something outside, or a generator of random numbers"
+    )
+    if first.structure != again.structure:
+        raise at_function(
+            f"the pipeline {name} returned {again.structure} after {first.structure}, each output a *: {rule}", function
+        )
+    for number, (one, other) in enumerate(zip(first.operators, again.operators, strict=False)):
+        if one != other:
+            operator = again.graph._ops[number]
+            raise at_operator(operator, f"{operator_name(operator)} got something else than before: {rule}", function)
+    if first.operators != again.operators or first.beside_graph != again.beside_graph:
+        raise at_function(f"the pipeline {name} described something else when it was called again: {rule}", function)
+
+
 def _called(function: Callable[..., Any], sample: Sample, values: Mapping[str, object], recording: Recording) -> Any:
+    before = generator_states()
     try:
-        with unkeyed_draws(function):
+        with no_modules():
             returned = function(sample, **values)
-    except PipelineError as error:
-        if error.path:  # a generator outside moved; a second look, line by line, tells where
-            raise _with_line(error, function, values, recording) from None
-        raise explained(error, function) from None
+        if generator_states() != before:
+            _refuse_draws(function, values, recording)
     except Exception as error:
-        raise explained(error, function) from error
+        raise explained(error, function) from (None if isinstance(error, PipelineError) else error)
     finally:
         recording.open = False
     return returned
 
 
-def _with_line(
-    error: PipelineError, function: Callable[..., Any], values: Mapping[str, object], recording: Recording
-) -> PipelineError:
+def _refuse_draws(function: Callable[..., Any], values: Mapping[str, object], recording: Recording) -> None:
+    """A second look, line by line, at whether it is the function that draws by itself: other threads may as well."""
     again = Recording(recording.device, recording.decode, recording.apply_exif, recording.example)
-    seen: dict[str, tuple[str, int]] = {}
-    with watched_lines(seen):
+    with watched_lines(function.__code__.co_filename) as lines:
         function(Sample(again), **values)
-    if "line" not in seen:
-        return error
-    path, line = seen["line"]
-    import linecache
+    if lines:
+        path, line = lines[0]
+        raise PipelineError(
+            "a number was drawn by random, numpy.random or torch while the graph was described: it would be the same "
+            "for every sample of every epoch; draw it by sample.uniform(), sample.coin() and so on, which are drawn "
+            "for each sample",
+            path,
+            line,
+            code_at(path, line),
+        )
 
-    return PipelineError(error.cause, path, line, linecache.getline(path, line).strip())
 
-
-def _leaves(
-    returned: object, function: Callable[..., Any], device: Literal["cpu", "cuda"]
-) -> tuple[tuple[Leaf, ...], list[Any]]:
+def _leaves(returned: object, function: Callable[..., Any], recording: Recording) -> tuple[tuple[Leaf, ...], list[Any]]:
     """What comes out, and the outputs of the graph."""
-    code = function.__code__
     found = leaves_of(returned)
     if returned is None or not found:
         what = "None: its return is missing" if returned is None else f"{returned!r}, which holds nothing"
-        raise PipelineError(
+        raise at_function(
             f"the pipeline {function.__name__} returned {what}; return an image, or a tuple or dict of outputs",
-            code.co_filename,
-            code.co_firstlineno,
-            f"def {function.__name__}(...)",
+            function,
         )
     leaves: list[Leaf] = []
     nodes: list[Any] = []
     for leaf in found:
         if not isinstance(leaf, DataNode):
-            raise PipelineError(
-                f"the pipeline {function.__name__} returned {_kind(leaf)} among its outputs; each must be a handle of "
-                "the sample's or a result of an operator, in tuples, lists and dicts",
-                code.co_filename,
-                code.co_firstlineno,
-                f"def {function.__name__}(...)",
+            kind = _kind(cast(object, leaf))
+            hint = _OF_NUMPY if isinstance(leaf, np.ndarray) else ""
+            raise at_function(
+                f"the pipeline {function.__name__} returned {kind} among its outputs; each must be a handle of "
+                f"the sample's or a result of an operator, in tuples, lists and dicts{hint}",
+                function,
+            )
+        if isinstance(leaf, Node) and leaf.recording not in (None, recording):
+            raise at_function(
+                f"the pipeline {function.__name__} returned a handle of an earlier call: {FOREIGN}", function
             )
         value = leaf.value if isinstance(leaf, Node) else None
         ragged = isinstance(leaf, Node) and leaf.ragged
-        on_device = isinstance(value, ImageValue) and value.field is None and device == "cuda"
+        on_device = isinstance(value, ImageValue) and value.field is None and recording.device == "cuda"
         if value is None or on_device or isinstance(value, EncodedValue):
             leaves.append(GraphLeaf(len(nodes), ragged))
             node = plain(leaf)
-            nodes.append(node.gpu() if device == "cuda" and leaf.device == "cpu" else node)
+            nodes.append(node.gpu() if recording.device == "cuda" and leaf.device == "cpu" else node)
         else:
             leaves.append(HostLeaf(value, ragged))
     return tuple(leaves), nodes
@@ -236,80 +288,10 @@ def _leaves(
 def _kind(leaf: object) -> str:
     if isinstance(leaf, Sample):
         return "the sample itself"
-    return f"a {type(leaf).__module__.partition('.')[0]} {type(leaf).__name__}" if leaf is not None else "None"
+    if leaf is None:
+        return "None"
+    module, name = type(leaf).__module__.partition(".")[0], type(leaf).__name__
+    return f"{short(leaf)}, of type {name}," if module == "builtins" else f"a {module} {name}"
 
 
-# What is known of the graph before it runs ---------------------------------------------------------------------------
-
-_TAKE_BYTES = ("decoders", "Decoder", "ImageDecoder", "PeekImageShape", "Shapes", "Copy", "Audio", "Video")
-
-
-def _check_inputs(graph: Any, recording: Recording, function: Callable[..., Any]) -> None:
-    """Refuse encoded bytes where pixels are wanted, and fields that hold no numbers."""
-    for operator in graph._ops:
-        spec, schema = operator.spec, operator._op.schema.Name()
-        for position in range(spec.NumInput()):
-            name = spec.InputName(position).removesuffix("_cpu").removesuffix("_gpu")
-            value = recording.inputs.get(name)
-            if isinstance(value, EncodedValue) and not any(part in schema for part in _TAKE_BYTES):
-                raise at_operator(
-                    operator,
-                    f"{schema} got sample.encoded, the bytes of a file that isn't decoded yet; use sample.decode(), or "
-                    "give the bytes to an operator of fn.decoders first",
-                    function,
-                )
-            if isinstance(value, FieldValue) and recording.example is not None:
-                held = recording.example[value.name]
-                if not _is_numeric(held):
-                    raise at_operator(
-                        operator,
-                        f"{schema} got sample.{value.name}, which holds {_held(held)}; operators take numbers and "
-                        "numeric arrays only; return the field as it is, and it is collated as torch does",
-                        function,
-                    )
-
-
-def _is_numeric(value: object) -> bool:
-    try:
-        array = np.asarray(value)
-    except ValueError:  # a list of unequal lists
-        return False
-    return array.dtype.kind in "biuf"
-
-
-def _held(value: object) -> str:
-    text = repr(value)
-    return f"a {type(value).__name__} such as {text if len(text) <= 40 else text[:39] + '…'}"
-
-
-def _native_draws(graph: Any, function: Callable[..., Any]) -> list[NativeDraw]:
-    found: list[NativeDraw] = []
-    for operator in graph._ops:
-        schema = operator._op.schema
-        if schema.HasArgument("_random_state") or schema.HasRandomSeedArg():
-            place = at_operator(operator, "", function)
-            found.append(NativeDraw(_operator_name(operator), place.line))
-    return found
-
-
-def _operator_name(operator: Any) -> str:
-    text = str(operator.spec)
-    parts: dict[str, str] = {}
-    for key in ("_module", "_display_name"):
-        start = text.find(f"    {key}: ")
-        parts[key] = text[start + len(key) + 6 :].partition("\n")[0] if start >= 0 else ""
-    module = parts["_module"].removeprefix("nvidia.dali.")
-    return f"{module}.{parts['_display_name']}" if module else operator._op.schema.Name()
-
-
-def _check_structure(graph: Any, function: Callable[..., Any]) -> None:
-    for operator, fault in operator_faults(graph):
-        raise at_operator(operator, f"{fault}: {_way_out(fault)}", function)
-
-
-def _way_out(fault: str) -> str:
-    if "named argument" in fault:
-        return "compute it from draws and fields, which are on the host"
-    if "no implementation" in fault:
-        return "use another operator, or do it in the tail"
-    return "leave device= out, or do it in the tail: DALI doesn't go back from the GPU"
+_OF_NUMPY = "; where a handle meets NumPy write the handle first, as in image + array, or use operators of fn"

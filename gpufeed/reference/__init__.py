@@ -12,6 +12,6 @@ leaves and the functions of one family of transforms.
 from __future__ import annotations
 
 from gpufeed.reference.image import Image, spec_of
-from gpufeed.reference.running import apply, run, run_steps, trace
+from gpufeed.reference.running import apply, run, run_steps, run_together, trace
 
-__all__ = ["Image", "apply", "run", "run_steps", "spec_of", "trace"]
+__all__ = ["Image", "apply", "run", "run_steps", "run_together", "spec_of", "trace"]

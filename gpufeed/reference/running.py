@@ -13,9 +13,9 @@ from gpufeed.plan import BranchOp, Op, Pad, Plan
 from gpufeed.reference import colour, conversion, erasing, filters, resizing, warps, windows
 from gpufeed.reference.image import Function, Image, Leaf, spec_of
 from gpufeed.reference.values import LeafValues, row_of
-from gpufeed.translation import Step, translate
+from gpufeed.translation import Step, Translation, translate
 
-__all__ = ["FUNCTIONS", "LEAVES", "apply", "run", "run_steps", "trace"]
+__all__ = ["FUNCTIONS", "LEAVES", "apply", "run", "run_steps", "run_together", "trace"]
 
 LEAVES: Mapping[type[object], Leaf] = {
     **windows.LEAVES,
@@ -56,6 +56,26 @@ def run(transform: object, image: Image, parameters: BatchParameters, row: int) 
     for _, after in run_steps(transform, image, parameters, row):
         image = after
     return image
+
+
+def run_together(
+    translation: Translation, inputs: Sequence[Any], parameters: BatchParameters, row: int
+) -> tuple[Any, ...]:
+    """As `run`, of an image and what goes with it, such as ``tv_tensors.Mask``: v2's functions choose by the type.
+
+    Args:
+        translation: of a transform of v2, for the image.
+        inputs: the image first. What follows must be something that the transform takes.
+        parameters: as in `run`.
+        row: as in `run`.
+    """
+    _check(translation.require(), parameters, row)
+    values = [row_of(value, row) for value in parameters.values]
+    results = list(inputs)
+    for position, one in enumerate(inputs):
+        for _, after in _run_steps(translation.steps, values, one):
+            results[position] = after
+    return tuple(results)
 
 
 def run_steps(transform: object, image: Image, parameters: BatchParameters, row: int) -> Iterator[tuple[Step, Image]]:

@@ -79,8 +79,8 @@ def test_json_names_its_schema_and_holds_the_raw_rounds() -> None:
 
 
 def test_another_schema_version_is_refused() -> None:
-    text = to_json(_comparison()).replace('"schema_version": 1', '"schema_version": 99')
-    with pytest.raises(ArgumentError, match=r"schema_version must be 1, got 99"):
+    text = to_json(_comparison()).replace('"schema_version": 2', '"schema_version": 99')
+    with pytest.raises(ArgumentError, match=r"schema_version must be 2, got 99"):
         from_json(text)
 
 

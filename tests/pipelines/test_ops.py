@@ -220,7 +220,7 @@ def test_a_mask_of_another_size_is_named(source: Marked) -> None:
         (lambda s: s.random_resized_crop(20, interpolation="cubic"), "must be one of bilinear, bicubic, lanczos"),
         (lambda s: s.lables, r"did you mean sample.labels\?"),
         (lambda s: s, "returned the sample itself"),
-        (lambda s: (s.target, 3), "returned a builtins int among its outputs"),
+        (lambda s: (s.target, 3), "returned 3, of type int, among its outputs"),
     ],
 )
 def test_what_is_refused_names_the_line(source: Marked, body: Any, message: str) -> None:
