@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from gpufeed.pipelines import Pipeline, pipeline
     from gpufeed.plan import Plan
     from gpufeed.prefetch import PrefetchLoader
+    from gpufeed.recording.host_sample import HostSample
     from gpufeed.replaying import replay
     from gpufeed.stats import LoaderStats
     from gpufeed.translation import Translation, translate
@@ -39,6 +40,7 @@ _HOMES = {
     "Decode": "gpufeed.options",
     "FeedTimeoutError": "gpufeed.errors",
     "GpufeedError": "gpufeed.errors",
+    "HostSample": "gpufeed.recording.host_sample",
     "LoaderStats": "gpufeed.stats",
     "Pipeline": "gpufeed.pipelines",
     "PipelineError": "gpufeed.errors",
@@ -60,6 +62,7 @@ __all__ = [
     "Decode",
     "FeedTimeoutError",
     "GpufeedError",
+    "HostSample",
     "LoaderStats",
     "Pipeline",
     "PipelineError",

@@ -128,9 +128,13 @@ class GraphStages(ABC):
             raise error
         self._find_bad_sample(job)
         if job.retried:
-            raise error
+            raise self._explained(error)
         job.retried = True
         self.start(job)
+
+    def _explained(self, error: RuntimeError) -> Exception:
+        """What a failure is to be raised as that no sample is to blame for."""
+        return error
 
     @abstractmethod
     def _make_graph(self, max_batch_size: int) -> None: ...

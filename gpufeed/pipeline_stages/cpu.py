@@ -18,7 +18,7 @@ from gpufeed.pipeline_stages.feeding import equal_shapes, feed
 from gpufeed.pipeline_stages.host_batch import HostBatch
 from gpufeed.pipeline_stages.work import PipelineWork
 from gpufeed.recording import Recorded
-from gpufeed.recording.mistakes import failed_graph
+from gpufeed.recording.mistakes import graph_errors
 from gpufeed.stages import Countdown, chunks_of
 from gpufeed.stats import StageClock
 from gpufeed.tensors import BatchMemory, from_numpy
@@ -113,10 +113,6 @@ def _compute_chunk(batch: HostBatch, rows: range, decoded: Mapping[int, DecodedW
         countdown.chunk_done(error)
 
 
-_DALI_ERRORS = (RuntimeError, ValueError, TypeError, IndexError)
-"""What DALI raises for a mistake in a graph, by what kind of mistake it is."""
-
-
 class _HostGraph:
     """The user's graph on the host, run for one batch at a time.
 
@@ -135,10 +131,8 @@ class _HostGraph:
 
     def _built(self) -> Recorded:
         recorded = self._make()
-        try:
+        with graph_errors(recorded.pipeline.function):
             recorded.graph.build()
-        except _DALI_ERRORS as error:
-            raise failed_graph(error, recorded.pipeline.function) from None
         return recorded
 
     def run(self, batch: HostBatch) -> list[Any]:
@@ -151,13 +145,11 @@ class _HostGraph:
             recorded = self._recorded or self._built()
             self._recorded = None  # until it has worked: inputs may have been fed and not taken
             pipe = recorded.graph
-            try:
+            with graph_errors(recorded.pipeline.function):
                 for name, value in recorded.inputs.items():
                     feed(pipe, name, value, batch)
                 pipe.schedule_run()
                 outputs = [self._taken(output) for output in pipe.outputs()]
-            except _DALI_ERRORS as error:
-                raise failed_graph(error, recorded.pipeline.function) from None
             self._recorded = recorded
             return outputs
 

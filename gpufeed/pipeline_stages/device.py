@@ -14,6 +14,7 @@ from gpufeed.pipeline_stages.feeding import device_inputs, equal_shapes, feed
 from gpufeed.pipeline_stages.host_batch import HostBatch
 from gpufeed.pipeline_stages.work import PipelineWork
 from gpufeed.recording.batch_samples import in_turn
+from gpufeed.recording.mistakes import failed_graph, graph_errors
 from gpufeed.stages import chunks_of
 from gpufeed.stats import Timed
 from gpufeed.tensors import from_dali
@@ -40,7 +41,11 @@ class DevicePipelineStages(PipelineStages):
         recorded = self._recorded_again(max_batch_size)
         self._pipe = recorded.graph
         if self._pipe is not None:
-            self._pipe.build()
+            with graph_errors(recorded.pipeline.function):
+                self._pipe.build()
+
+    def _explained(self, error: RuntimeError) -> Exception:
+        return failed_graph(error, self._work.pipeline.function)
 
     def _drop_graph(self) -> None:
         self._pipe = None

@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from typing import Any
 
 from gpufeed.errors import PipelineError
 from gpufeed.recording.causes import cause_at
 from gpufeed.recording.user_lines import code_at, is_users, place_of
 
-__all__ = ["at_function", "at_operator", "explained", "failed_graph", "made_by", "operator_name"]
+__all__ = [
+    "DALI_ERRORS",
+    "at_function",
+    "at_operator",
+    "explained",
+    "failed_graph",
+    "graph_errors",
+    "made_by",
+    "operator_name",
+]
 
 
 def explained(error: Exception, function: Callable[..., Any]) -> PipelineError:
@@ -41,6 +51,19 @@ _HINTS = (
     ("broadcast shapes", "bring both to one shape first"),
 )
 """What helps, by what DALI says."""
+
+
+DALI_ERRORS = (RuntimeError, ValueError, TypeError, IndexError)
+"""What DALI raises for a mistake in a graph, by what kind of mistake it is."""
+
+
+@contextmanager
+def graph_errors(function: Callable[..., Any]) -> Generator[None]:
+    """DALI's errors inside are mistakes of the pipeline function's."""
+    try:
+        yield
+    except DALI_ERRORS as error:
+        raise failed_graph(error, function) from None
 
 
 def failed_graph(error: Exception, function: Callable[..., Any]) -> PipelineError:
