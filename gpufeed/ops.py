@@ -71,7 +71,11 @@ def normalize(image: Any, mean: Sequence[float] = IMAGENET_MEAN, std: Sequence[f
     """
     if len(mean) != len(std) or 0.0 in std:
         raise ArgumentError(f"mean and std must have a number for each channel, std without 0, got {mean} and {std}")
+    if max(std) > 1.0:
+        raise ArgumentError(f"mean and std are on the scale from 0 to 1, got std {std}; divide both by 255")
     node = _node(image, "normalize")
+    if isinstance(node.value, ImageValue) and node.value.plan.output.dtype != "uint8":
+        raise ArgumentError("ops.normalize takes bytes, and this image is normalised or converted to floats already")
     steps = [v2.ToImage(), v2.ToDtype(torch.float32, scale=True), v2.Normalize(list(mean), list(std))]
     if isinstance(node.value, ImageValue):
         return _grown(node, v2.Compose(steps))
@@ -131,7 +135,9 @@ def _smaller(lengths: Any, length: int) -> Any:
 # Torchvision's transforms ---------------------------------------------------------------------------------------------
 
 
-def apply(transform: Any, image: Any, sample: Sample | BatchSamples, *, container: Container = "tensor") -> Any:
+def apply(
+    transform: Any, image: Any, sample: Sample | BatchSamples | None = None, *, container: Container = "tensor"
+) -> Any:
     """A torchvision transform, drawing by the sample's key.
 
     In a pipeline function: one of those that DALI does: crops, resizes of PIL images, flips and conversions to floats.
@@ -151,10 +157,10 @@ def apply(transform: Any, image: Any, sample: Sample | BatchSamples, *, containe
     """
     if isinstance(sample, BatchSamples):
         return _apply_to_batch(transform, image, sample, container)
-    if not isinstance(sample, Sample):  # pyright: ignore[reportUnnecessaryIsInstance]
+    if not isinstance(sample, Sample):
         raise ArgumentError(
-            f"ops.apply draws by a sample's key: give it the pipeline function's sample, or, in a tail, its keyword "
-            f"argument samples, got {type(sample).__name__}"
+            "ops.apply draws by a sample's key: its third argument is the pipeline function's sample, or, in a tail "
+            f"that declares `*, samples`, that; got {type(sample).__name__}"
         )
     node = _node(image, "apply")
     if isinstance(node.value, ImageValue):

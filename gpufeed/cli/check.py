@@ -14,7 +14,7 @@ from gpufeed.cli.streams import stdout_to_stderr
 
 if TYPE_CHECKING:
     from gpufeed.inspect.check import Request
-    from gpufeed.inspect.check_results import Check
+    from gpufeed.inspect.check.results import Check
 
 __all__ = ["command"]
 
@@ -70,8 +70,8 @@ def _checks(module: str, data: str | None, parameters: tuple[str, ...], batch_si
 
 
 def _deliver(checks: list[Check], as_json: bool) -> None:
-    from gpufeed.inspect.check_render import show
-    from gpufeed.inspect.check_results import to_json
+    from gpufeed.inspect.check.render import show
+    from gpufeed.inspect.check.results import to_json
 
     if as_json:
         click.echo(to_json(checks), nl=False)

@@ -58,7 +58,7 @@ def command(
     if as_json:
         click.echo(to_json(diagnosis), nl=False)
     else:
-        from gpufeed.inspect.doctor_render import show
+        from gpufeed.inspect.doctor.render import show
 
         show(diagnosis, sys.stdout)
     if diagnosis.training is not None and diagnosis.training.interrupted:

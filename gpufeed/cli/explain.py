@@ -95,7 +95,7 @@ def _explained(subject: str | None, weights: str | None, parameters: tuple[str, 
 
 def _of_transform(transform: object, device: Device, subject: str) -> _Explained:
     from gpufeed.inspect.explain import explain, to_json
-    from gpufeed.inspect.explain_render import show
+    from gpufeed.inspect.explain.render import show
 
     explanation = explain(transform, device, subject)
     is_refused = bool(explanation.refused or explanation.unfit)
@@ -103,8 +103,8 @@ def _of_transform(transform: object, device: Device, subject: str) -> _Explained
 
 
 def _of_pipeline(pipeline: Pipeline, device: Device, subject: str) -> _Explained:
-    from gpufeed.inspect.explain_pipeline import explain_pipeline, pipeline_to_json
-    from gpufeed.inspect.explain_pipeline_render import show
+    from gpufeed.inspect.explain.pipeline import explain_pipeline, pipeline_to_json
+    from gpufeed.inspect.explain.pipeline_render import show
 
     explained = explain_pipeline(pipeline, device, subject)
     return _Explained(partial(pipeline_to_json, explained), partial(show, explained))

@@ -18,8 +18,8 @@ from gpufeed.errors import ArgumentError
 
 if TYPE_CHECKING:
     from gpufeed.bench.progress import Reporter
-    from gpufeed.inspect.verify_pipeline import PipelineVerification
-    from gpufeed.inspect.verify_results import Verification
+    from gpufeed.inspect.verify.pipeline import PipelineVerification
+    from gpufeed.inspect.verify.results import Verification
     from gpufeed.pipelines import Pipeline
 
 __all__ = ["command"]
@@ -75,7 +75,7 @@ def command(
     """
     from gpufeed.bench.progress import reporter
     from gpufeed.inspect.side_by_side import check_save_target
-    from gpufeed.inspect.verify_results import check_json_target
+    from gpufeed.inspect.verify.results import check_json_target
 
     if transform is not None and weights is not None:
         raise ArgumentError("expected either --transform or --weights, got both")
@@ -164,8 +164,8 @@ def _verified_pipeline(wanted: _Wanted, pipeline: Pipeline, progress: Reporter) 
     from gpufeed.bench import synthetic
     from gpufeed.bench.images import list_image_folder
     from gpufeed.inspect.example_data import open_data
-    from gpufeed.inspect.verify_files import ChosenFolder
-    from gpufeed.inspect.verify_pipeline import PipelineRequest, require_reference, verify_pipeline
+    from gpufeed.inspect.verify.files import ChosenFolder
+    from gpufeed.inspect.verify.pipeline import PipelineRequest, require_reference, verify_pipeline
 
     require_reference(pipeline)
     with tempfile.TemporaryDirectory(prefix="gpufeed-") as folder:
@@ -193,17 +193,18 @@ def _verified_pipeline(wanted: _Wanted, pipeline: Pipeline, progress: Reporter) 
 def _deliver(found: Verification | PipelineVerification, json_file: str | None, json_path: Path | None) -> None:
     """The tables on stdout; or the JSON there, and the tables on stderr."""
     from gpufeed import result_files
-    from gpufeed.inspect import verify_pipeline, verify_pipeline_render, verify_render, verify_results
+    from gpufeed.inspect.verify import pipeline as verify_pipeline
+    from gpufeed.inspect.verify import pipeline_render, render, results
 
     if isinstance(found, verify_pipeline.PipelineVerification):
-        text, show = verify_pipeline.pipeline_to_json(found), partial(verify_pipeline_render.show, found)
+        text, show = verify_pipeline.pipeline_to_json(found), partial(pipeline_render.show, found)
     else:
-        text, show = verify_results.to_json(found), partial(verify_render.show, found)
+        text, show = results.to_json(found), partial(render.show, found)
     if json_file == "-":
         click.echo(text, nl=False)
         show(sys.stderr)
         return
     show(sys.stdout)
     if json_path is not None:
-        result_files.write(text, json_path, verify_results.SCHEMA)
+        result_files.write(text, json_path, results.SCHEMA)
         click.echo(f"everything that was found is in {json_path}", err=True)

@@ -27,7 +27,7 @@ from gpufeed.inspect.drawn_by_torchvision import THEIRS
 from gpufeed.inspect.drawn_by_us import OURS
 from gpufeed.inspect.places import number_of
 from gpufeed.inspect.quantities import Categories, Range
-from gpufeed.inspect.verify_results import DrawCheck
+from gpufeed.inspect.verify.results import DrawCheck
 from gpufeed.parameters import Branches, OpParameters, draw_parameters, rows_of
 from gpufeed.plan import BranchOp, Op, RandomApply, RandomChoice, RandomOrder
 from gpufeed.translation import Step, Translation

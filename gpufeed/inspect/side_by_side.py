@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
 from gpufeed.errors import ArgumentError
-from gpufeed.inspect.verify_results import Worst
+from gpufeed.inspect.verify.results import Worst
 from gpufeed.plan import Normalize, Plan, ToDtype, ToTensor
 from gpufeed.spec import max_value
 

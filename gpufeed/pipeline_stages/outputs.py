@@ -104,8 +104,8 @@ def _check_batch(leaf: Any, count: int, tail: Callable[..., Any]) -> None:
     else:
         return
     raise PipelineError(
-        f"{cause}; every tensor and every list must have an entry for each sample: leave samples out in the source or "
-        "the sampler, and put several outputs into a tuple or a dict",
+        f"{cause}; put several outputs into a tuple or a dict: a list, and every tensor, must have an entry for each "
+        "sample (samples are left out in the source or the sampler)",
         code.co_filename,
         code.co_firstlineno,
         f"def {code.co_name}(...)",

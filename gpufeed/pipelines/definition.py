@@ -66,7 +66,8 @@ class Parameter:
         try:
             return _parsed(self.type, text.strip())
         except ValueError:
-            raise ArgumentError(f"{self.name} must be {type_name(self.type)}, got {text!r}") from None
+            how = ", with commas between" if get_origin(self.type) is tuple else ""
+            raise ArgumentError(f"{self.name} must be {type_name(self.type)}{how}, got {text!r}") from None
 
     def __str__(self) -> str:
         return f"{self.name}: {type_name(self.type)}" + ("" if self.required else f" = {self.default!r}")
@@ -116,12 +117,18 @@ class Pipeline:
     values: Mapping[str, object] = field(default_factory=dict[str, object])
     _companions: _Companions = field(default_factory=_Companions, repr=False)
 
-    def __call__(self, **values: object) -> Pipeline:
-        """The pipeline with other values for some of its parameters.
+    def __call__(self, *positional: object, **values: object) -> Pipeline:
+        """The pipeline with other values for some of its parameters, all by name.
 
         Raises:
             ArgumentError: for a parameter that it doesn't have, or a value that isn't of its type.
         """
+        if positional:
+            example = f"{self.name}({self.parameters[0].name}=...)" if self.parameters else f"pipeline={self.name}"
+            raise ArgumentError(
+                f"the pipeline {self.name} takes its parameters by name, as {example}, got {positional[0]!r}; its "
+                "function is called by the loader"
+            )
         checked = {name: self.parameter(name).check(value) for name, value in values.items()}
         return replace(self, values={**self.values, **checked})
 

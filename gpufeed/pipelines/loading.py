@@ -67,7 +67,10 @@ def _run(path: Path) -> ModuleType:
         spec.loader.exec_module(module)
     except Exception as error:
         del sys.modules[module_name]
-        raise ArgumentError(f"{_place(path, error)}: {type(error).__name__}: {error}") from error
+        if isinstance(error, ArgumentError) and str(path) in str(error):  # it has the place already
+            raise ArgumentError(str(error)) from error
+        text = error.msg if isinstance(error, SyntaxError) else error
+        raise ArgumentError(f"{_place(path, error)}: {type(error).__name__}: {text}") from error
     except SystemExit as error:
         del sys.modules[module_name]
         raise ArgumentError(

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from gpufeed.cli import main
-from gpufeed.inspect import check as check_module
+from gpufeed.inspect.check import checking as check_module
 from gpufeed.inspect.example_data import example_data
 
 TEXT = """

@@ -18,11 +18,11 @@ from gpufeed.bench.progress import Silent
 from gpufeed.cli import main
 from gpufeed.inspect import doctor
 from gpufeed.inspect.doctor import SCHEMA_VERSION, Diagnosis, Request, diagnose, to_json
-from gpufeed.inspect.doctor_environment import Environment
-from gpufeed.inspect.doctor_findings import Finding
-from gpufeed.inspect.doctor_gpus import NoDriver
-from gpufeed.inspect.doctor_mounts import FileSystem
-from gpufeed.inspect.doctor_render import render
+from gpufeed.inspect.doctor.environment import Environment
+from gpufeed.inspect.doctor.findings import Finding
+from gpufeed.inspect.doctor.gpus import NoDriver
+from gpufeed.inspect.doctor.mounts import FileSystem
+from gpufeed.inspect.doctor.render import render
 
 GOOD = Environment(
     driver=NoDriver(installed=False, reason=""),
@@ -93,7 +93,7 @@ def test_notes_are_exit_code_0(photos: Path) -> None:
 
 @pytest.mark.usefixtures("machine")
 def test_all_files_are_looked_at_when_asked(photos: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "MOST_FILES", 2)
+    monkeypatch.setattr("gpufeed.inspect.doctor.diagnosis.MOST_FILES", 2)
     assert "headers of 2 looked at" in " ".join(_doctor(photos).stdout.split())
     assert "all headers looked at" in " ".join(_doctor(photos, "--all").stdout.split())
 
@@ -154,7 +154,7 @@ def test_ctrl_c_shows_what_was_seen_and_is_exit_code_130(monkeypatch: pytest.Mon
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("gpufeed.inspect.doctor_watch.time.monotonic", _clock(interrupted))
+    monkeypatch.setattr("gpufeed.inspect.doctor.watch.time.monotonic", _clock(interrupted))
     result = _doctor("--pid", str(os.getpid()))
     assert result.exit_code == 130
     assert "Training" in result.stdout

@@ -18,8 +18,8 @@ from PIL import Image
 
 from gpufeed.bench import synthetic
 from gpufeed.cli import main
-from gpufeed.inspect import verify as verify_module
-from gpufeed.inspect.verify_results import from_json
+from gpufeed.inspect.verify import verification as verify_module
+from gpufeed.inspect.verify.results import from_json
 from gpufeed.plan import Resize
 from gpufeed.tail import program
 

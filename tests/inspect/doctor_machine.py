@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gpufeed.inspect.doctor_environment import Environment
-from gpufeed.inspect.doctor_gpus import Driver, NoDriver, NvidiaGpu, jpeg_engines
+from gpufeed.inspect.doctor.environment import Environment
+from gpufeed.inspect.doctor.gpus import Driver, NoDriver, NvidiaGpu, jpeg_engines
 
 GIB = 1 << 30
 

@@ -14,10 +14,10 @@ from PIL import Image
 
 from gpufeed.bench.progress import Silent
 from gpufeed.errors import ArgumentError
-from gpufeed.inspect.doctor_data import DataSurvey, spread, survey
-from gpufeed.inspect.doctor_data_findings import data_findings
-from gpufeed.inspect.doctor_environment import Environment
-from gpufeed.inspect.doctor_findings import Finding
+from gpufeed.inspect.doctor.data import DataSurvey, spread, survey
+from gpufeed.inspect.doctor.data_findings import data_findings
+from gpufeed.inspect.doctor.environment import Environment
+from gpufeed.inspect.doctor.findings import Finding
 
 
 @pytest.fixture(scope="module")

@@ -11,11 +11,11 @@ import pytest
 from doctor_machine import GIB, machine, with_gpu
 
 from gpufeed.errors import ArgumentError
-from gpufeed.inspect.doctor_environment import Environment, look_at_environment
-from gpufeed.inspect.doctor_environment_findings import environment_findings, file_system_findings
-from gpufeed.inspect.doctor_findings import Finding
-from gpufeed.inspect.doctor_gpus import Driver, NoDriver
-from gpufeed.inspect.doctor_mounts import FileSystem, file_system, kind_of
+from gpufeed.inspect.doctor.environment import Environment, look_at_environment
+from gpufeed.inspect.doctor.environment_findings import environment_findings, file_system_findings
+from gpufeed.inspect.doctor.findings import Finding
+from gpufeed.inspect.doctor.gpus import Driver, NoDriver
+from gpufeed.inspect.doctor.mounts import FileSystem, file_system, kind_of
 
 H100 = ("NVIDIA H100 80GB HBM3", (9, 0))
 BOTH = {"nvidia-dali-cuda120": "2.4.0", "nvidia-dali-cuda130": "2.4.0"}

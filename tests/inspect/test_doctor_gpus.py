@@ -9,7 +9,7 @@ from typing import Any
 import pynvml
 import pytest
 
-from gpufeed.inspect.doctor_gpus import (
+from gpufeed.inspect.doctor.gpus import (
     Driver,
     GpuReading,
     JpegEngines,

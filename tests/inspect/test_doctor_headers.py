@@ -11,7 +11,7 @@ import doctor_files as files
 import pytest
 from PIL import Image
 
-from gpufeed.inspect.doctor_headers import ImageHeader, read_header
+from gpufeed.inspect.doctor.headers import ImageHeader, read_header
 
 
 def _of(make: Callable[[Path], Path], folder: Path) -> ImageHeader:
@@ -161,7 +161,7 @@ def test_nothing_is_decoded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_neither_torch_nor_dali_is_needed() -> None:
     code = (
-        "import sys\nimport gpufeed.inspect.doctor, gpufeed.inspect.doctor_render\n"
+        "import sys\nimport gpufeed.inspect.doctor, gpufeed.inspect.doctor.render\n"
         "assert not {'torch', 'torchvision', 'nvidia.dali'} & sys.modules.keys()\n"
     )
     finished = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

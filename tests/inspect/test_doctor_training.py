@@ -15,10 +15,10 @@ import psutil
 import pytest
 
 from gpufeed.errors import ArgumentError
-from gpufeed.inspect.doctor_findings import Finding
-from gpufeed.inspect.doctor_gpus import GpuReading
-from gpufeed.inspect.doctor_training import Training, judge, training_findings
-from gpufeed.inspect.doctor_watch import Moment, ProcessLook, Watched, arguments_of, running, started, watch
+from gpufeed.inspect.doctor.findings import Finding
+from gpufeed.inspect.doctor.gpus import GpuReading
+from gpufeed.inspect.doctor.training import Training, judge, training_findings
+from gpufeed.inspect.doctor.watch import Moment, ProcessLook, Watched, arguments_of, running, started, watch
 
 TRAIN = ("python", "train.py")
 SPAWNED = ("python", "-c", "from multiprocessing.spawn import spawn_main; spawn_main()", "--multiprocessing-fork")
@@ -353,7 +353,7 @@ def test_kept_is_left_running_in_a_group_of_its_own() -> None:
 def test_sigterm_ends_what_was_started() -> None:
     code = (
         "import os, signal, sys\n"
-        "from gpufeed.inspect.doctor_watch import started\n"
+        "from gpufeed.inspect.doctor.watch import started\n"
         "with started(sys.executable + ' -c \"import signal; signal.pause()\"') as process:\n"
         "    print(process.pid, flush=True)\n"
         "    signal.pause()\n"

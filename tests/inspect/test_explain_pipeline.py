@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gpufeed.inspect.explain_pipeline import ExplainedPipeline, explain_pipeline, pipeline_to_json
-from gpufeed.inspect.explain_pipeline_render import render
+from gpufeed.inspect.explain.pipeline import ExplainedPipeline, explain_pipeline, pipeline_to_json
+from gpufeed.inspect.explain.pipeline_render import render
 from gpufeed.pipelines import load_pipeline
 
 MODULE = Path(__file__).with_name("pipeline_subjects.py")

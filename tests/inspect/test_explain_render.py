@@ -11,7 +11,7 @@ from test_explain import BAD, BOX, FIVE, NESTED, TRAIN
 from torchvision.transforms import v2
 
 from gpufeed.inspect.explain import explain
-from gpufeed.inspect.explain_render import render, show
+from gpufeed.inspect.explain.render import render, show
 
 
 class _Terminal(io.StringIO):

@@ -18,11 +18,11 @@ from gpufeed.bench.images import list_image_folder
 from gpufeed.bounds import Bound, Row
 from gpufeed.errors import ArgumentError, TranslationError, UnsupportedError
 from gpufeed.inspect import distributions
-from gpufeed.inspect import verify as verify_module
-from gpufeed.inspect.verify_files import evenly
-from gpufeed.inspect.verify_ops import OpAt, OpJudge
-from gpufeed.inspect.verify_render import render, show
-from gpufeed.inspect.verify_results import (
+from gpufeed.inspect.verify import verification as verify_module
+from gpufeed.inspect.verify.files import evenly
+from gpufeed.inspect.verify.ops import OpAt, OpJudge
+from gpufeed.inspect.verify.render import render, show
+from gpufeed.inspect.verify.results import (
     SCHEMA,
     LeftOutSample,
     Verification,

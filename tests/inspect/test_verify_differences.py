@@ -11,9 +11,9 @@ from PIL import Image
 
 from gpufeed.errors import ArgumentError
 from gpufeed.inspect.side_by_side import Picture, check_save_target, drawn, viewable, write_pictures
-from gpufeed.inspect.verify_differences import Differences, full_scales, ring_and_rest, same_bits
-from gpufeed.inspect.verify_results import OpCheck, Spread, Worst
-from gpufeed.inspect.verify_whole import FLOAT_255, GAIN, MEETING, SLACK_VALUES, budget_of
+from gpufeed.inspect.verify.differences import Differences, full_scales, ring_and_rest, same_bits
+from gpufeed.inspect.verify.results import OpCheck, Spread, Worst
+from gpufeed.inspect.verify.whole import FLOAT_255, GAIN, MEETING, SLACK_VALUES, budget_of
 from gpufeed.plan import Convert, Grayscale, Normalize, Plan, ToDtype, ToTensor
 from gpufeed.spec import ImageSpec
 

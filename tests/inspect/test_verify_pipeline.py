@@ -13,9 +13,9 @@ from gpufeed.bench.images import list_image_folder
 from gpufeed.bench.progress import Silent
 from gpufeed.errors import ArgumentError, PipelineError
 from gpufeed.inspect.example_data import open_data
-from gpufeed.inspect.verify_files import ChosenFolder
-from gpufeed.inspect.verify_pipeline import PipelineRequest, PipelineVerification, pipeline_to_json, verify_pipeline
-from gpufeed.inspect.verify_pipeline_render import render
+from gpufeed.inspect.verify.files import ChosenFolder
+from gpufeed.inspect.verify.pipeline import PipelineRequest, PipelineVerification, pipeline_to_json, verify_pipeline
+from gpufeed.inspect.verify.pipeline_render import render
 from gpufeed.pipelines import load_pipeline
 
 MODULE = Path(__file__).with_name("pipeline_subjects.py")

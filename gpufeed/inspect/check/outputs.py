@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import torch
 
-from gpufeed.inspect.check_results import CheckedOutput
+from gpufeed.inspect.check.results import CheckedOutput
 from gpufeed.recording.structure import leaf_paths, map_leaves
 
 __all__ = ["Batch", "described", "differing", "first_image", "form_changes", "rows_of", "taken_apart"]
@@ -231,7 +231,8 @@ def _same_bits(first: torch.Tensor, second: torch.Tensor) -> bool:
 
 def _bytes(tensor: torch.Tensor) -> torch.Tensor:
     """Its memory: NaN is then like NaN, and 0 unlike -0."""
-    return tensor.detach().cpu().reshape(-1).contiguous().view(torch.uint8)
+    flat = tensor.detach().cpu().reshape(-1)
+    return flat.clone().view(torch.uint8) if flat.numel() else torch.empty(0, dtype=torch.uint8)
 
 
 def _lengths(row: Row) -> set[int]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from gpufeed.inspect.doctor_environment import DALI_WHEELS, Environment
-from gpufeed.inspect.doctor_findings import Finding, Level, bytes_text, counted
-from gpufeed.inspect.doctor_gpus import Driver, NoDriver, NvidiaGpu
-from gpufeed.inspect.doctor_mounts import FileSystem
+from gpufeed.inspect.doctor.environment import DALI_WHEELS, Environment
+from gpufeed.inspect.doctor.findings import Finding, Level, bytes_text, counted
+from gpufeed.inspect.doctor.gpus import Driver, NoDriver, NvidiaGpu
+from gpufeed.inspect.doctor.mounts import FileSystem
 
 __all__ = ["environment_findings", "file_system_findings"]
 

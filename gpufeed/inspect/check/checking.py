@@ -11,12 +11,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
+import numpy as np
 import torch
 
 from gpufeed.bench.progress import Reporter
 from gpufeed.cpus import default_num_threads
 from gpufeed.errors import ArgumentError, GpufeedError, PipelineError, SampleError
-from gpufeed.inspect.check_outputs import (
+from gpufeed.inspect.check.outputs import (
     Batch,
     described,
     differing,
@@ -25,7 +26,7 @@ from gpufeed.inspect.check_outputs import (
     rows_of,
     taken_apart,
 )
-from gpufeed.inspect.check_results import (
+from gpufeed.inspect.check.results import (
     Check,
     Comparison,
     Concern,
@@ -35,7 +36,7 @@ from gpufeed.inspect.check_results import (
     Speed,
 )
 from gpufeed.inspect.example_data import open_data
-from gpufeed.inspect.verify_files import open_as_torchvision
+from gpufeed.inspect.verify.files import open_as_torchvision
 from gpufeed.loader import DataLoader
 from gpufeed.pipelines import NamedPipeline, Pipeline, load_subject, pipelines_named
 from gpufeed.pipelines.definition import Companion
@@ -45,6 +46,7 @@ from gpufeed.recording.graph_checks import NativeDraw
 from gpufeed.recording.mistakes import explained
 from gpufeed.recording.structure import leaf_paths, leaves_of
 from gpufeed.recording.unkeyed import generator_states
+from gpufeed.recording.values import BoxesValue
 from gpufeed.sources.base import Source
 from gpufeed.sources.folders import source_of
 
@@ -54,6 +56,7 @@ _SEED = 0
 _TIMED_S = 1.5
 """About how long batches are timed. [Unit: second]"""
 
+_LARGEST_SHARE = 1.5  # of boxes in shares of the image; a little beyond the edge is common
 _WARM_UP_BATCHES = 4  # those in flight, and as many again
 _MOST_TIMED, _LEAST_TIMED = 100, 4
 
@@ -235,6 +238,30 @@ class _Run:
         else:
             counts = on_cuda.devices
             self.found.parts["gpu"] = DeviceFit(counts["gpu"] + counts["mixed"], counts["cpu"])
+        if self.recorded is not None:
+            self._box_formats(self.recorded)
+
+    def _box_formats(self, recorded: Recorded) -> None:
+        """Boxes that ops.boxes_like takes for pixels and that are shares, or the other way round."""
+        described = {
+            (value.geometry.slot, value.boxes, value.normalized)
+            for value in recorded.values()
+            if isinstance(value, BoxesValue)
+        }
+        for _, name, normalized in sorted(described):
+            held = self.source.fields(list(range(self.num_samples)))[name]
+            found = [np.asarray(boxes, dtype=np.float64) for boxes in held if np.size(cast(Any, boxes))]
+            largest = max((float(boxes.max()) for boxes in found), default=None)
+            if largest is None or normalized == (largest <= _LARGEST_SHARE):
+                continue
+            how = (
+                "lie in [0, 1], as shares of the image do, and ops.boxes_like takes them for pixels: give it "
+                'normalized=True, and format="cxcywh" for YOLO\'s'
+                if not normalized
+                else f"go up to {largest:g}, as pixels do, and ops.boxes_like takes them for shares: "
+                "leave normalized out"
+            )
+            self.found.fault("outputs", f"the boxes in sample.{name} {how}")
 
     # Running it ------------------------------------------------------------------------------------------------------
 

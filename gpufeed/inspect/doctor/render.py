@@ -13,7 +13,7 @@ from rich.text import Text
 
 from gpufeed import printing
 from gpufeed.inspect.doctor import Diagnosis
-from gpufeed.inspect.doctor_findings import Finding, Level, Section, counted
+from gpufeed.inspect.doctor.findings import Finding, Level, Section, counted
 
 __all__ = ["printable", "render", "show"]
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
 
-from gpufeed.inspect.doctor_findings import Finding, Level, bytes_text, counted
-from gpufeed.inspect.doctor_watch import Moment, ProcessLook, Watched
+from gpufeed.inspect.doctor.findings import Finding, Level, bytes_text, counted
+from gpufeed.inspect.doctor.watch import Moment, ProcessLook, Watched
 
 __all__ = ["Training", "Verdict", "judge", "training_findings"]
 

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from PIL import Image
 
-from gpufeed.inspect.verify_ops import OpAt, Runner
+from gpufeed.inspect.verify.ops import OpAt, Runner
 from gpufeed.parameters import BatchParameters, OpParameters
 from gpufeed.placement import Placement, place
 from gpufeed.plan import Plan

@@ -14,8 +14,8 @@ from torchvision import tv_tensors
 
 from gpufeed import reference
 from gpufeed.bounds import Bound, Device, bound_of
-from gpufeed.inspect.verify_differences import Differences, Scale, as_tensor, full_scales, ring_and_rest
-from gpufeed.inspect.verify_results import OpCheck, Worst
+from gpufeed.inspect.verify.differences import Differences, Scale, as_tensor, full_scales, ring_and_rest
+from gpufeed.inspect.verify.results import OpCheck, Worst
 from gpufeed.parameters import BatchParameters, Branches, OpParameters, rows_of
 from gpufeed.plan import BranchOp, Op, Plan, each_op
 from gpufeed.reference.values import row_of

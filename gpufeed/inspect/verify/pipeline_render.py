@@ -14,8 +14,8 @@ from rich.table import Table
 from rich.text import Text
 
 from gpufeed import printing
-from gpufeed.inspect.verify_pipeline import OutputCheck, PipelineVerification
-from gpufeed.inspect.verify_render import number_text
+from gpufeed.inspect.verify.pipeline import OutputCheck, PipelineVerification
+from gpufeed.inspect.verify.render import number_text
 from gpufeed.printing import UNDERLINED_HEAD
 
 __all__ = ["render", "show"]

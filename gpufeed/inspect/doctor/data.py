@@ -17,7 +17,7 @@ import numpy as np
 from gpufeed.bench.images import EXTENSIONS
 from gpufeed.bench.progress import Reporter
 from gpufeed.errors import ArgumentError
-from gpufeed.inspect.doctor_headers import Fault, ImageHeader, read_header
+from gpufeed.inspect.doctor.headers import Fault, ImageHeader, read_header
 
 __all__ = [
     "MOST_NAMED",

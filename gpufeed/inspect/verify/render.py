@@ -14,7 +14,7 @@ from rich.text import Text
 
 from gpufeed import printing
 from gpufeed.inspect.places import number_of
-from gpufeed.inspect.verify_results import DrawCheck, OpCheck, Spread, Verification, WholeCheck
+from gpufeed.inspect.verify.results import DrawCheck, OpCheck, Spread, Verification, WholeCheck
 from gpufeed.printing import UNDERLINED_HEAD
 
 __all__ = ["number_text", "render", "show"]

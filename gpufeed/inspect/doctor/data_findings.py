@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpufeed.inspect.doctor_data import (
+from gpufeed.inspect.doctor.data import (
     NEEDED_SHORT_SIDE,
     OVERSIZED_PIXELS,
     RESIZED_SHORT_SIDE,
     DataSurvey,
     Named,
 )
-from gpufeed.inspect.doctor_environment import Environment
-from gpufeed.inspect.doctor_findings import Finding, Level, bytes_text, counted
-from gpufeed.inspect.doctor_gpus import Driver
-from gpufeed.inspect.doctor_headers import Fault
+from gpufeed.inspect.doctor.environment import Environment
+from gpufeed.inspect.doctor.findings import Finding, Level, bytes_text, counted
+from gpufeed.inspect.doctor.gpus import Driver
+from gpufeed.inspect.doctor.headers import Fault
 
 __all__ = ["data_findings"]
 

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from gpufeed import printing
-from gpufeed.inspect.check_results import Check, CheckedOutput, Fault
+from gpufeed.inspect.check.results import Check, CheckedOutput, Fault
 from gpufeed.printing import UNDERLINED_HEAD
 
 __all__ = ["render", "show"]
@@ -124,7 +124,7 @@ def _cpu(check: Check) -> Text:
 def _gpu(check: Check) -> Text:
     fit = check.gpu
     if fit is None:
-        return _bad("doesn't fit") if check.faults else _idle("not looked at")
+        return _bad("doesn't fit") if _faulty(check, "gpu") else _idle("not looked at")
     if not fit.on_gpu + fit.on_host:
         return _good("fits the GPU, where its graph has nothing to do")
     nodes = f"{fit.on_gpu} node{'s' * (fit.on_gpu != 1)} of its graph run{'s' * (fit.on_gpu == 1)} there"

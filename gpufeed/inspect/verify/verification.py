@@ -27,12 +27,12 @@ from gpufeed.inspect.explain import ENDS_IN_PIL
 from gpufeed.inspect.places import numbers_of_ops
 from gpufeed.inspect.side_by_side import Picture, check_save_target, write_pictures
 from gpufeed.inspect.subjects import transform_of_file, transform_of_weights
-from gpufeed.inspect.verify_device import runner_for
-from gpufeed.inspect.verify_differences import as_tensor, full_scales, same_bits
-from gpufeed.inspect.verify_files import Loaded, evenly, one_torch_thread, open_as_torchvision
-from gpufeed.inspect.verify_ops import DECODE, OpAt, OpJudge, OpRun, Runner, as_image, batched, ops_at, walk
-from gpufeed.inspect.verify_results import DrawCheck, LeftOutSample, OpCheck, Verification, WholeCheck
-from gpufeed.inspect.verify_whole import WholeJudge
+from gpufeed.inspect.verify.device import runner_for
+from gpufeed.inspect.verify.differences import as_tensor, full_scales, same_bits
+from gpufeed.inspect.verify.files import Loaded, evenly, one_torch_thread, open_as_torchvision
+from gpufeed.inspect.verify.ops import DECODE, OpAt, OpJudge, OpRun, Runner, as_image, batched, ops_at, walk
+from gpufeed.inspect.verify.results import DrawCheck, LeftOutSample, OpCheck, Verification, WholeCheck
+from gpufeed.inspect.verify.whole import WholeJudge
 from gpufeed.parameters import BatchParameters, draw_parameters
 from gpufeed.placement import Placement, place
 from gpufeed.plan import DECODED, Plan

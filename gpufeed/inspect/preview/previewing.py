@@ -20,11 +20,11 @@ from gpufeed.draws import Draws, epoch_key
 from gpufeed.errors import ArgumentError, SampleError, TranslationError, UnsupportedError
 from gpufeed.inspect.example_data import example_data, open_data
 from gpufeed.inspect.explain import ENDS_IN_PIL
-from gpufeed.inspect.preview_hints import Hints, Undoing, hints_of, hints_of_fields, normalized_by
-from gpufeed.inspect.preview_leaves import Drawable, ImageLeaf, arrays_of, as_pixels, class_text, found_in, tiles_of
-from gpufeed.inspect.preview_results import Preview, SampleRow, Strip, Tile
-from gpufeed.inspect.verify_differences import as_tensor
-from gpufeed.inspect.verify_files import open_as_torchvision
+from gpufeed.inspect.preview.hints import Hints, Undoing, hints_of, hints_of_fields, normalized_by
+from gpufeed.inspect.preview.leaves import Drawable, ImageLeaf, arrays_of, as_pixels, class_text, found_in, tiles_of
+from gpufeed.inspect.preview.results import Preview, SampleRow, Strip, Tile
+from gpufeed.inspect.verify.differences import as_tensor
+from gpufeed.inspect.verify.files import open_as_torchvision
 from gpufeed.loader import DataLoader
 from gpufeed.parameters import draw_parameters
 from gpufeed.pipelines import Pipeline

@@ -17,8 +17,8 @@ from torchvision.datasets.folder import pil_loader
 from gpufeed import DataLoader
 from gpufeed.bench.images import ImageFolderFiles
 from gpufeed.errors import SampleError
-from gpufeed.inspect.verify_differences import as_tensor
-from gpufeed.inspect.verify_results import LeftOutSample
+from gpufeed.inspect.verify.differences import as_tensor
+from gpufeed.inspect.verify.results import LeftOutSample
 from gpufeed.pipelines import Pipeline
 
 __all__ = ["ChosenFolder", "Loaded", "LoadedPipeline", "evenly", "one_torch_thread", "open_as_torchvision"]

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
 from gpufeed.errors import ArgumentError
-from gpufeed.inspect.preview_results import Box, Preview, SampleRow, Strip, Tile
+from gpufeed.inspect.preview.results import Box, Preview, SampleRow, Strip, Tile
 
 __all__ = ["PALETTE", "check_sheet_target", "colour_of", "drawn_sheet", "painted_tile", "write_sheet"]
 

@@ -28,8 +28,8 @@ from dataclasses import dataclass, field
 
 import torch
 
-from gpufeed.inspect.verify_differences import Differences, Scale
-from gpufeed.inspect.verify_results import Budget, OpCheck, Spread, WholeCheck, Worst
+from gpufeed.inspect.verify.differences import Differences, Scale
+from gpufeed.inspect.verify.results import Budget, OpCheck, Spread, WholeCheck, Worst
 
 __all__ = ["GAIN", "MEETING", "WholeJudge", "budget_of"]
 

@@ -22,9 +22,9 @@ from gpufeed.errors import ArgumentError, PipelineError
 from gpufeed.inspect.explain import ENDS_IN_PIL
 from gpufeed.inspect.pipeline_graph import UserOperator, user_operators
 from gpufeed.inspect.side_by_side import Picture, check_save_target, write_pictures
-from gpufeed.inspect.verify_differences import Differences, Scale, as_tensor, full_scales
-from gpufeed.inspect.verify_files import LoadedPipeline, one_torch_thread, open_as_torchvision
-from gpufeed.inspect.verify_results import SCHEMA, SCHEMA_VERSION, LeftOutSample, Spread, Worst
+from gpufeed.inspect.verify.differences import Differences, Scale, as_tensor, full_scales
+from gpufeed.inspect.verify.files import LoadedPipeline, one_torch_thread, open_as_torchvision
+from gpufeed.inspect.verify.results import SCHEMA, SCHEMA_VERSION, LeftOutSample, Spread, Worst
 from gpufeed.parameters import draw_parameters, op_count, op_numbers
 from gpufeed.pipelines import Pipeline
 from gpufeed.plan import Plan

@@ -11,8 +11,8 @@ import torch
 from numpy.typing import NDArray
 
 from gpufeed.boxes import to_xyxy
-from gpufeed.inspect.preview_hints import BoxHint, Hints, Undoing, normalized_by
-from gpufeed.inspect.preview_results import Box, Tile
+from gpufeed.inspect.preview.hints import BoxHint, Hints, Undoing, normalized_by
+from gpufeed.inspect.preview.results import Box, Tile
 from gpufeed.inspect.side_by_side import viewable
 from gpufeed.ops import IMAGENET_MEAN, IMAGENET_STD
 from gpufeed.plan import Normalize, Plan, ToDtype

@@ -15,8 +15,8 @@ from rich.text import Text
 
 from gpufeed import printing
 from gpufeed.inspect.explain import ExplainedOp
-from gpufeed.inspect.explain_pipeline import ExplainedImage, ExplainedOutput, ExplainedPipeline
-from gpufeed.inspect.explain_render import Notes, exactness_of, spec_text
+from gpufeed.inspect.explain.pipeline import ExplainedImage, ExplainedOutput, ExplainedPipeline
+from gpufeed.inspect.explain.render import Notes, exactness_of, spec_text
 from gpufeed.inspect.pipeline_graph import UserOperator
 from gpufeed.plan import DECODED
 from gpufeed.printing import UNDERLINED_HEAD

@@ -17,8 +17,8 @@ from typing import Any
 import psutil
 
 from gpufeed.cpus import usable_cpus
-from gpufeed.inspect.doctor_gpus import Driver, NoDriver, nvidia_devices, read_driver
-from gpufeed.inspect.doctor_mounts import FileSystem, file_system
+from gpufeed.inspect.doctor.gpus import Driver, NoDriver, nvidia_devices, read_driver
+from gpufeed.inspect.doctor.mounts import FileSystem, file_system
 
 __all__ = ["DALI_WHEELS", "Environment", "look_at_environment"]
 

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from gpufeed.inspect.verify_results import Spread
+from gpufeed.inspect.verify.results import Spread
 from gpufeed.plan import Normalize, Plan, ToDtype, ToTensor
 from gpufeed.spec import max_value
 

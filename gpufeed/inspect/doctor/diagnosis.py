@@ -13,14 +13,14 @@ from pathlib import Path
 from gpufeed import __version__
 from gpufeed.bench.progress import Reporter
 from gpufeed.errors import ArgumentError
-from gpufeed.inspect.doctor_data import DataSurvey, survey
-from gpufeed.inspect.doctor_data_findings import data_findings
-from gpufeed.inspect.doctor_environment import Environment, look_at_environment
-from gpufeed.inspect.doctor_environment_findings import environment_findings, file_system_findings
-from gpufeed.inspect.doctor_findings import Finding
-from gpufeed.inspect.doctor_gpus import gpu_meter
-from gpufeed.inspect.doctor_training import Training, judge, training_findings
-from gpufeed.inspect.doctor_watch import Watched, arguments_of, running, started, watch
+from gpufeed.inspect.doctor.data import DataSurvey, survey
+from gpufeed.inspect.doctor.data_findings import data_findings
+from gpufeed.inspect.doctor.environment import Environment, look_at_environment
+from gpufeed.inspect.doctor.environment_findings import environment_findings, file_system_findings
+from gpufeed.inspect.doctor.findings import Finding
+from gpufeed.inspect.doctor.gpus import gpu_meter
+from gpufeed.inspect.doctor.training import Training, judge, training_findings
+from gpufeed.inspect.doctor.watch import Watched, arguments_of, running, started, watch
 
 __all__ = ["MOST_FILES", "SCHEMA", "SCHEMA_VERSION", "Diagnosis", "Request", "diagnose", "to_json"]
 

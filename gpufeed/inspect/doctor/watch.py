@@ -19,7 +19,7 @@ from types import FrameType
 import psutil
 
 from gpufeed.errors import ArgumentError
-from gpufeed.inspect.doctor_gpus import GpuReading
+from gpufeed.inspect.doctor.gpus import GpuReading
 
 __all__ = ["Moment", "ProcessLook", "Watched", "arguments_of", "running", "started", "watch"]
 
@@ -217,7 +217,7 @@ def watch(
     Args:
         root: of the tree.
         seconds: how long. [Unit: second]
-        meter: reads the GPUs; see `gpufeed.inspect.doctor_gpus.gpu_meter`.
+        meter: reads the GPUs; see `gpufeed.inspect.doctor.gpus.gpu_meter`.
         popen: where it was started here.
         command: how it was started; else its command line is taken.
         interval_s: between two looks. [Unit: second]
