@@ -14,7 +14,7 @@ from torchvision.transforms import InterpolationMode
 
 from gpufeed.plan import Op, RandomResize, RandomShortestSize, Resize, ResizeOp, ScaleJitter
 from gpufeed.spec import ImageSpec
-from gpufeed.tail.kernel import Kernel, functional
+from gpufeed.tail.kernel import Kernel, empty_in_rows, functional
 from gpufeed.tensors import from_numpy
 
 __all__ = ["KERNELS", "resize", "resize_into"]
@@ -64,7 +64,12 @@ def _resize_pil(image: torch.Tensor, op: ResizeOp, size_hw: tuple[int, int]) -> 
     if image.device.type == "cpu":
         # torch's kernel fails with an internal error where contiguous planes become a single pixel
         image = image.contiguous(memory_format=torch.channels_last)
-        return torch.nn.functional.interpolate(image, size=size_hw, mode=op.interpolation, antialias=True)
+        kernel = _OUT_KERNELS.get(op.interpolation)
+        if kernel is None:
+            return torch.nn.functional.interpolate(image, size=size_hw, mode=op.interpolation, antialias=True)
+        # The public function's result lies in planes, which takes twice as long, and is copied by whoever wants rows.
+        out = empty_in_rows((image.shape[0], image.shape[1], *size_hw), image.dtype, image.device)
+        return kernel.out(image, size_hw, False, None, None, out=out)
     resized = torch.nn.functional.interpolate(image.float(), size=size_hw, mode=op.interpolation, antialias=True)
     return resized.round_().clamp_(0, 255).to(torch.uint8)
 
