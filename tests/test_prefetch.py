@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import linecache
 import os
 import pickle
 import queue
@@ -14,6 +15,7 @@ import traceback
 import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import FrameType
 from typing import Any, NamedTuple
 
 import pytest
@@ -42,6 +44,8 @@ class Held:
         self.epochs = 0
         self.at_work = 0
         self.overlaps = 0
+        self.taken = 0
+        self.most_ahead = 0
         self.threads: list[str] = []
 
     def __len__(self) -> int:
@@ -58,6 +62,7 @@ class Held:
             for number in range(self.count):
                 self.at_work += 1
                 self.overlaps += self.at_work > 1
+                self.most_ahead = max(self.most_ahead, number + 1 - self.taken)
                 self.asked.put((epoch, number))
                 assert self.let.acquire(timeout=PATIENCE_S)
                 self.at_work -= 1
@@ -156,6 +161,30 @@ def test_torchs_persistent_workers_left_early_and_begun_anew() -> None:
         assert list(kept_alive) == []  # torch's iterator is the same one, begun anew
 
 
+class Persistent:
+    """Has one iterator, which ``iter()`` begins anew, as torch's loader with persistent workers."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self.left: Iterator[int] = iter(())
+
+    def __iter__(self) -> Persistent:
+        self.left = iter(range(self.count))
+        return self
+
+    def __next__(self) -> int:
+        return next(self.left)
+
+
+def test_an_iterator_that_is_begun_anew_is_left_to_the_latest_epoch() -> None:
+    loader = PrefetchLoader(Persistent(30), depth=2)
+    kept_alive = iter(loader)
+    assert next(kept_alive) == 0
+    latest = iter(loader)
+    assert list(kept_alive) == []
+    assert list(latest) == list(range(30))
+
+
 # How far ahead -------------------------------------------------------------------------------------------------------
 
 
@@ -168,12 +197,12 @@ def test_filling_begins_with_iter_and_stays_within_depth(depth: int) -> None:
     assert inner.threads == [threading.current_thread().name]
     inner.open()
     assert inner.wait_asked(depth) == [(0, number) for number in range(depth)]  # and nothing was taken yet
-    for number in range(5):
+    for number in range(20):
+        inner.taken += 1
         assert next(iterator) == (0, number)
-        assert inner.wait_asked(1) == [(0, depth + number)]
-    # The thread can only have asked for what it had room for: it waits, and nothing more comes.
-    assert inner.asked.empty()
-    loader.close()
+        if depth + number < 20:
+            assert inner.wait_asked(1) == [(0, depth + number)]
+    assert inner.most_ahead == depth
 
 
 def test_a_queue_shorter_than_what_is_waited_for() -> None:
@@ -193,10 +222,18 @@ def test_no_next_epoch_is_begun_without_being_asked_for() -> None:
 
 
 def test_two_iterators_at_once_never_use_the_loader_at_once() -> None:
-    inner = Held(count=30, open_for=10_000)
-    loader = PrefetchLoader(inner, depth=2)
-    assert list(zip(loader, loader, strict=True)) == [((0, number), (1, number)) for number in range(30)]
-    assert inner.overlaps == 0
+    for _ in range(20):  # one time is enough if a thread that is let in comes at once
+        inner = Held(count=2, open_for=1)
+        loader = PrefetchLoader(inner, depth=1)
+        first = iter(loader)
+        assert inner.wait_asked(1) == [(0, 0)]
+        second = iter(loader)
+        assert inner.wait_asked(1) == [(1, 0)]  # and it is held there
+        assert next(first) == (0, 0)  # makes room: the thread would go on with (0, 1)
+        inner.open()
+        assert list(second) == [(1, 0), (1, 1)]
+        assert list(first) == [(0, 1)]
+        assert inner.overlaps == 0
 
 
 # Across epochs -------------------------------------------------------------------------------------------------------
@@ -292,13 +329,14 @@ def test_an_epoch_told_early_is_told_again_when_it_was_dropped() -> None:
             return super().__iter__()
 
     inner = Counted(count=2, open_for=1000)
-    with PrefetchLoader(inner, depth=4, across_epochs=True) as loader:
+    with PrefetchLoader(inner, depth=1, across_epochs=True) as loader:
         loader.set_epoch(7)
         iterator = iter(loader)
-        loader.set_epoch(8)
-        inner.wait_asked(4)  # two batches of either epoch, or, if the call came late, of 7 and 8 as counted
-        next(iterator)
-        del iterator  # leaves epoch 7, and drops what is ahead
+        inner.wait_asked(1)
+        loader.set_epoch(8)  # before the thread has room for another batch
+        assert [next(iterator), next(iterator)] == [(7, 0), (7, 1)]
+        assert inner.wait_asked(2) == [(7, 1), (8, 0)]
+        del iterator  # leaves epoch 7 before its end, and drops what is ahead
         loader.set_epoch(8)
         assert list(loader) == [(8, 0), (8, 1)]
 
@@ -585,6 +623,64 @@ def test_no_wait_of_the_consumer_is_without_an_end(monkeypatch: pytest.MonkeyPat
     assert list(PrefetchLoader([1, 2])) == [1, 2]
     assert len(waits) > 3
     assert all(timeout is not None and timeout <= 1 for timeout in waits)
+
+
+class Interrupt:
+    """Raises KeyboardInterrupt at the n-th line of the loader's that this thread runs.
+
+    Lines with ``with`` are left out: Python runs a lock's release there without a look at signals, but traces it.
+    """
+
+    FILES = ("prefetch.py", "filling.py")
+
+    def __init__(self, at: int) -> None:
+        self.left = at
+
+    def __call__(self, frame: FrameType, event: str, argument: object) -> Any:
+        path = frame.f_code.co_filename
+        if not path.endswith(self.FILES):
+            return None
+        if event == "line" and not linecache.getline(path, frame.f_lineno).lstrip().startswith("with "):
+            self.left -= 1
+            if self.left == 0:
+                raise KeyboardInterrupt
+        return self
+
+
+def run_epochs(loader: PrefetchLoader, trace: Interrupt | None) -> list[int]:
+    """An epoch that is left early, and two whole ones."""
+    found: list[int] = []
+    before = sys.gettrace()
+    sys.settrace(trace or before)
+    try:
+        for taken in (2, None, None):
+            for number, batch in enumerate(loader):
+                found.append(batch)
+                if taken is not None and number == taken - 1:
+                    break
+        loader.close()
+    finally:
+        sys.settrace(before)
+    return found
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("every", [37, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("across_epochs", [False, True])
+def test_interrupts_at_many_lines(across_epochs: bool, every: int) -> None:
+    expected = [1, 2, *range(1, 5), *range(1, 5)]
+    counter = Interrupt(at=-1)
+    assert run_epochs(PrefetchLoader(range(1, 5), 2, across_epochs=across_epochs), counter) == expected
+    interrupted = 0
+    for at in range(1, -counter.left, every):
+        loader = PrefetchLoader(range(1, 5), 2, across_epochs=across_epochs)
+        try:
+            run_epochs(loader, Interrupt(at))
+        except KeyboardInterrupt:
+            interrupted += 1
+        assert run_epochs(loader, None) == expected, at
+        assert all_ended(prefetch_threads()), at
+    assert interrupted > 0.8 * len(range(1, -counter.left, every))  # finalizers swallow some
 
 
 HEAD = """
