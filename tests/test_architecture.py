@@ -17,6 +17,7 @@ LEVELS = (
     {"errors"},
     {
         "options",
+        "config",
         "result_files",
         "spec",
         "plan",
@@ -136,6 +137,19 @@ def imported_with(module: str) -> set[str]:
     )
     output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     return set(output[:-1]) | ({"dali"} if output[-1] == "True" else set())
+
+
+def test_every_module_can_be_the_first_that_is_imported() -> None:
+    code = (
+        "import importlib, sys\n"
+        f"for name in {sorted(MODULES)!r}:\n"
+        "    for known in [known for known in sys.modules if known.partition('.')[0] == 'gpufeed']:\n"
+        "        del sys.modules[known]\n"
+        "    if name != '__main__':\n"
+        "        importlib.import_module('gpufeed.' + name)\n"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
 
 
 def test_translation_never_imports_dali_and_the_graph_never_torchvision() -> None:

@@ -13,7 +13,7 @@ from gpufeed.cli.parameters import param_option
 from gpufeed.cli.streams import stdout_to_stderr
 
 if TYPE_CHECKING:
-    from gpufeed.inspect.check import Request
+    from gpufeed.inspect.check.checking import Request
     from gpufeed.inspect.check.results import Check
 
 __all__ = ["command"]
@@ -57,7 +57,7 @@ def command(
 
 def _checks(module: str, data: str | None, parameters: tuple[str, ...], batch_size: int, batches: int) -> list[Check]:
     from gpufeed.bench.progress import Late, reporter
-    from gpufeed.inspect.check import Request, check, pipelines_of
+    from gpufeed.inspect.check.checking import Request, check, pipelines_of
 
     requests: list[Request] = [
         Request(named.reference, named.pipeline.parse(parameters), data, batch_size, batches)

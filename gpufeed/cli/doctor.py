@@ -50,7 +50,7 @@ def command(
       gpufeed doctor --pid 4711 --seconds 20
     """
     from gpufeed.bench.progress import reporter
-    from gpufeed.inspect.doctor import Request, diagnose, to_json
+    from gpufeed.inspect.doctor.diagnosis import Request, diagnose, to_json
 
     request = Request(None if data is None else Path(data), look_at_all, train, pid, seconds, keep)
     with reporter() as progress:

@@ -94,7 +94,7 @@ def _explained(subject: str | None, weights: str | None, parameters: tuple[str, 
 
 
 def _of_transform(transform: object, device: Device, subject: str) -> _Explained:
-    from gpufeed.inspect.explain import explain, to_json
+    from gpufeed.inspect.explain.explanation import explain, to_json
     from gpufeed.inspect.explain.render import show
 
     explanation = explain(transform, device, subject)

@@ -48,8 +48,8 @@ def command(
       gpufeed preview study.py:train -p size=160 --out small.png
     """
     from gpufeed.bench.progress import reporter
-    from gpufeed.inspect.preview import Request, preview
     from gpufeed.inspect.preview.contact_sheet import check_sheet_target, drawn_sheet, write_sheet
+    from gpufeed.inspect.preview.previewing import Request, preview
 
     path = Path(out_file).expanduser()
     check_sheet_target(path, force=force)

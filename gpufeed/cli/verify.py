@@ -139,7 +139,7 @@ def _verified(
 ) -> Verification | PipelineVerification:
     from gpufeed.bench import synthetic
     from gpufeed.bench.images import list_image_folder
-    from gpufeed.inspect.verify import Request, verify
+    from gpufeed.inspect.verify.verification import Request, verify
     from gpufeed.pipelines import Pipeline
 
     if isinstance(loaded, Pipeline):

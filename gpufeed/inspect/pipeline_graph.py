@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import gpufeed
-from gpufeed.inspect.explain import RunsOn
+from gpufeed.inspect.explain.explanation import RunsOn
 from gpufeed.recording import Recorded
 from gpufeed.recording.mistakes import at_operator
 from gpufeed.recording.values import HostValue, ImageValue

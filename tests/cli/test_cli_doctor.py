@@ -16,8 +16,8 @@ from PIL import Image
 
 from gpufeed.bench.progress import Silent
 from gpufeed.cli import main
-from gpufeed.inspect import doctor
-from gpufeed.inspect.doctor import SCHEMA_VERSION, Diagnosis, Request, diagnose, to_json
+from gpufeed.inspect.doctor import diagnosis as doctor
+from gpufeed.inspect.doctor.diagnosis import SCHEMA_VERSION, Diagnosis, Request, diagnose, to_json
 from gpufeed.inspect.doctor.environment import Environment
 from gpufeed.inspect.doctor.findings import Finding
 from gpufeed.inspect.doctor.gpus import NoDriver

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from gpufeed.cli import main
-from gpufeed.inspect.explain import ENDS_IN_PIL
+from gpufeed.inspect.explain.explanation import ENDS_IN_PIL
 
 TEXT = """
 import os

@@ -14,8 +14,8 @@ import torch
 from gpufeed.bench import progress
 from gpufeed.bench.progress import Silent
 from gpufeed.errors import ArgumentError
-from gpufeed.inspect.check import Request, check, pipelines_of
 from gpufeed.inspect.check import checking as check_module
+from gpufeed.inspect.check.checking import Request, check, pipelines_of
 from gpufeed.inspect.check.outputs import Batch, described, differing, first_image, form_changes, taken_apart
 from gpufeed.inspect.check.render import render
 from gpufeed.inspect.check.results import Check, Fault, to_json

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gpufeed.bench.progress import Silent
-from gpufeed.inspect.check import Request, check
+from gpufeed.inspect.check.checking import Request, check
 from gpufeed.inspect.check.results import Check
 from gpufeed.inspect.example_data import example_data
 from gpufeed.pipelines import load_pipeline

@@ -16,7 +16,7 @@ from torchvision.transforms import InterpolationMode, v2
 from gpufeed import DataLoader
 from gpufeed.bounds import bound_of
 from gpufeed.errors import ArgumentError, UnsupportedError
-from gpufeed.inspect.explain import SCHEMA, SCHEMA_VERSION, ExplainedOp, Explanation, explain, to_json
+from gpufeed.inspect.explain.explanation import SCHEMA, SCHEMA_VERSION, ExplainedOp, Explanation, explain, to_json
 from gpufeed.placement import place
 from gpufeed.plan import CenterCrop, Flip, RandomApply, RandomCrop, RandomOrder, Resize
 from gpufeed.translation import translate

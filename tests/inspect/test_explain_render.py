@@ -10,7 +10,7 @@ import pytest
 from test_explain import BAD, BOX, FIVE, NESTED, TRAIN
 from torchvision.transforms import v2
 
-from gpufeed.inspect.explain import explain
+from gpufeed.inspect.explain.explanation import explain
 from gpufeed.inspect.explain.render import render, show
 
 

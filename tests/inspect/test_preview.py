@@ -15,7 +15,6 @@ from gpufeed import DataLoader
 from gpufeed.bench.progress import Silent
 from gpufeed.errors import ArgumentError, TranslationError, UnsupportedError
 from gpufeed.inspect.example_data import ExampleData, example_data
-from gpufeed.inspect.preview import Request, preview
 from gpufeed.inspect.preview.contact_sheet import (
     PALETTE,
     check_sheet_target,
@@ -24,6 +23,7 @@ from gpufeed.inspect.preview.contact_sheet import (
     painted_tile,
     write_sheet,
 )
+from gpufeed.inspect.preview.previewing import Request, preview
 from gpufeed.inspect.preview.results import Box, Preview, SampleRow, Strip, Tile
 from gpufeed.ops import IMAGENET_MEAN, IMAGENET_STD
 from gpufeed.pipelines import load_pipeline, load_subject

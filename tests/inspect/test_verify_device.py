@@ -14,9 +14,9 @@ from gpufeed.bench.images import list_image_folder
 from gpufeed.bench.progress import Silent
 from gpufeed.graph import device as device_module
 from gpufeed.graph.decoding import DecodeGraph
-from gpufeed.inspect.verify import Request, verify
 from gpufeed.inspect.verify import device as verify_device
 from gpufeed.inspect.verify.ops import ops_at
+from gpufeed.inspect.verify.verification import Request, verify
 from gpufeed.placement import place
 from gpufeed.plan import CenterCrop, Convert, Flip, Grayscale, Normalize, Plan, RandomCrop, Resize, ToTensor
 

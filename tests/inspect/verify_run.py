@@ -10,8 +10,8 @@ from PIL import Image
 
 from gpufeed.bench.images import list_image_folder
 from gpufeed.bench.progress import Silent
-from gpufeed.inspect.verify import Request, verify
 from gpufeed.inspect.verify.results import Verification
+from gpufeed.inspect.verify.verification import Request, verify
 
 SIZES_HW = ((61, 83), (83, 61), (128, 128), (97, 211), (53, 59), (140, 77))
 HEAD = """

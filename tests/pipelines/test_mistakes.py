@@ -226,7 +226,10 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
         "return sample.random_resized_crop(size, scal=(0.1, 1))  # here",
         ("sample.random_resized_crop has no argument scal; did you mean scale?",),
     ),
-    "missing argument": ("return ops.apply(v2.RandomHorizontalFlip(), sample.decode())  # here", ("needs 'sample'",)),
+    "missing argument": (
+        "return ops.apply(v2.RandomHorizontalFlip(), sample.decode())  # here",
+        ("its third argument is",),
+    ),
     "argument of a wrong type": (
         "return fn.rotate(sample.decode(), angle='fast')  # here",
         ("fn.rotate got angle='fast', which is of a wrong type",),

@@ -1,15 +1,3 @@
-"""``gpufeed check``: a pipeline runs on the CPU, is described for a GPU, and is held to what it promises."""
+"""Whether a pipeline module is right, and how fast it is."""
 
 from __future__ import annotations
-
-from gpufeed.inspect.check.checking import (
-    Request,
-    check,
-    pipelines_of,
-)
-
-__all__ = [
-    "Request",
-    "check",
-    "pipelines_of",
-]

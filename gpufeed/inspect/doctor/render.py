@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from gpufeed import printing
-from gpufeed.inspect.doctor import Diagnosis
+from gpufeed.inspect.doctor.diagnosis import Diagnosis
 from gpufeed.inspect.doctor.findings import Finding, Level, Section, counted
 
 __all__ = ["printable", "render", "show"]

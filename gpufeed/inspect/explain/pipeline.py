@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from gpufeed.bounds import Device
-from gpufeed.inspect.explain import SCHEMA, SCHEMA_VERSION, ExplainedOp, described_op, explain_plan
+from gpufeed.inspect.explain.explanation import SCHEMA, SCHEMA_VERSION, ExplainedOp, described_op, explain_plan
 from gpufeed.inspect.pipeline_graph import UserOperator, line_of_input, output_graph
 from gpufeed.parameters import op_numbers
 from gpufeed.pipelines import Pipeline

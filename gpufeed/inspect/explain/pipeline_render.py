@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from gpufeed import printing
-from gpufeed.inspect.explain import ExplainedOp
+from gpufeed.inspect.explain.explanation import ExplainedOp
 from gpufeed.inspect.explain.pipeline import ExplainedImage, ExplainedOutput, ExplainedPipeline
 from gpufeed.inspect.explain.render import Notes, exactness_of, spec_text
 from gpufeed.inspect.pipeline_graph import UserOperator

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from gpufeed import printing
 from gpufeed.bounds import Bound
-from gpufeed.inspect.explain import ExplainedGroup, ExplainedOp, ExplainedStep, Explanation
+from gpufeed.inspect.explain.explanation import ExplainedGroup, ExplainedOp, ExplainedStep, Explanation
 from gpufeed.inspect.places import number_of
 from gpufeed.printing import UNDERLINED_HEAD
 from gpufeed.spec import ImageSpec

@@ -19,7 +19,7 @@ from gpufeed.devices import resolve_device
 from gpufeed.draws import Draws, epoch_key
 from gpufeed.errors import ArgumentError, SampleError, TranslationError, UnsupportedError
 from gpufeed.inspect.example_data import example_data, open_data
-from gpufeed.inspect.explain import ENDS_IN_PIL
+from gpufeed.inspect.explain.explanation import ENDS_IN_PIL
 from gpufeed.inspect.preview.hints import Hints, Undoing, hints_of, hints_of_fields, normalized_by
 from gpufeed.inspect.preview.leaves import Drawable, ImageLeaf, arrays_of, as_pixels, class_text, found_in, tiles_of
 from gpufeed.inspect.preview.results import Preview, SampleRow, Strip, Tile

@@ -1,13 +1,3 @@
-"""``gpufeed verify``: torchvision's transform and gpufeed on the same files with the same draws."""
+"""Pixels and draws on a person's files, held to torchvision's."""
 
 from __future__ import annotations
-
-from gpufeed.inspect.verify.verification import (
-    Request,
-    verify,
-)
-
-__all__ = [
-    "Request",
-    "verify",
-]

@@ -19,7 +19,7 @@ from gpufeed.bench.progress import Reporter
 from gpufeed.devices import resolve_device
 from gpufeed.draws import Draws, epoch_key
 from gpufeed.errors import ArgumentError, PipelineError
-from gpufeed.inspect.explain import ENDS_IN_PIL
+from gpufeed.inspect.explain.explanation import ENDS_IN_PIL
 from gpufeed.inspect.pipeline_graph import UserOperator, user_operators
 from gpufeed.inspect.side_by_side import Picture, check_save_target, write_pictures
 from gpufeed.inspect.verify.differences import Differences, Scale, as_tensor, full_scales

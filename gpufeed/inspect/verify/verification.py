@@ -23,7 +23,7 @@ from gpufeed.devices import resolve_device
 from gpufeed.draws import Draws, epoch_key
 from gpufeed.errors import ArgumentError, UnsupportedError
 from gpufeed.inspect.distributions import compare_draws
-from gpufeed.inspect.explain import ENDS_IN_PIL
+from gpufeed.inspect.explain.explanation import ENDS_IN_PIL
 from gpufeed.inspect.places import numbers_of_ops
 from gpufeed.inspect.side_by_side import Picture, check_save_target, write_pictures
 from gpufeed.inspect.subjects import transform_of_file, transform_of_weights
