@@ -6,6 +6,7 @@ torch's exact kernels do it before the graph, on CUDA it is nodes of the one gra
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, cast
@@ -71,6 +72,8 @@ def normalize(image: Any, mean: Sequence[float] = IMAGENET_MEAN, std: Sequence[f
     """
     if len(mean) != len(std) or 0.0 in std:
         raise ArgumentError(f"mean and std must have a number for each channel, std without 0, got {mean} and {std}")
+    if not all(math.isfinite(number) for number in (*mean, *std)):
+        raise ArgumentError(f"mean and std must be finite numbers, got {mean} and {std}")
     if max(std) > 1.0:
         raise ArgumentError(f"mean and std are on the scale from 0 to 1, got std {std}; divide both by 255")
     node = _node(image, "normalize")
@@ -182,6 +185,13 @@ def _apply_to_node(transform: Any, node: Node, recording: Recording) -> Any:
     return found
 
 
+_FILTERS = {
+    "bilinear": types.INTERP_LINEAR,
+    "bicubic": types.INTERP_CUBIC,
+    "lanczos": types.INTERP_LANCZOS3,
+}
+
+
 def _operator(op: Op, number: int, image: Any, name: str, recording: Recording) -> Any:
     match op:
         case Flip(axis, p):
@@ -190,12 +200,12 @@ def _operator(op: Op, number: int, image: Any, name: str, recording: Recording) 
             return fn.flip(image, **{axis: drawn, other: 0})
         case CenterCrop(size_hw):
             return fn.crop(image, crop=list(size_hw), out_of_bounds_policy="pad", fill_values=0)
-        case Resize() if (size_hw := op.out_spec(ImageSpec()).size_hw) is not None:
-            return fn.resize(image, size=list(size_hw), antialias=True, interp_type=types.INTERP_LINEAR)
+        case Resize() if op.interpolation in _FILTERS and (size_hw := op.out_spec(ImageSpec()).size_hw) is not None:
+            return fn.resize(image, size=list(size_hw), antialias=True, interp_type=_FILTERS[op.interpolation])
         case _:
             raise UnsupportedError(
-                f"{name} after an operator of DALI's needs the image's size, which only the graph knows then; put it "
-                "before the first operator, or call ops.apply on it in the tail"
+                f"{name} after an operator of DALI's needs the image's size, which only the graph knows then, or a "
+                "filter that DALI lacks; put it before the first operator, or call ops.apply on it in the tail"
             )
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import torch
+
 from gpufeed.collation import PipelineResult
 from gpufeed.feed import Job
 from gpufeed.graph.reading import ReadGraph
@@ -14,9 +16,10 @@ from gpufeed.pipeline_stages.outputs import as_list, collated, run_tail
 from gpufeed.pipeline_stages.work import PipelineWork
 from gpufeed.recording import HostLeaf, Recorded, check_same
 from gpufeed.recording.batch_samples import BatchSamples, EachRow
+from gpufeed.recording.values import HostValue
 from gpufeed.stages import GraphStages, chunks_of, one_torch_thread
 from gpufeed.stats import Timed
-from gpufeed.tensors import to_device
+from gpufeed.tensors import map_tensors, to_device
 from gpufeed.threads import Pool
 
 __all__ = ["PipelineStages"]
@@ -62,12 +65,16 @@ class PipelineStages(GraphStages):
     def _finished(self, batch: HostBatch, outputs: Sequence[Any], each_row: EachRow) -> PipelineResult:
         """The batch after the tail, from the graph's outputs and what the host computed."""
         device = self._work.device
-        leaves = [
-            to_device(collated(batch.results[leaf.value], leaf), device)
-            if isinstance(leaf, HostLeaf)
-            else as_list(outputs[leaf.position], leaf.ragged)
-            for leaf in self._recorded.leaves
-        ]
+        leaves: list[Any] = []
+        handed_over: set[HostValue] = set()
+        for leaf in self._recorded.leaves:
+            if isinstance(leaf, HostLeaf):
+                made = to_device(collated(batch.results[leaf.value], leaf), device)
+                # a handle that is returned twice makes two outputs, each with memory of its own
+                leaves.append(map_tensors(made, torch.clone) if leaf.value in handed_over else made)
+                handed_over.add(leaf.value)
+            else:
+                leaves.append(as_list(outputs[leaf.position], leaf.ragged))
         result = PipelineResult(leaves, self._recorded.outputs)
         if not self._has_tail:
             return result

@@ -149,15 +149,15 @@ class _HostGraph:
                 for name, value in recorded.inputs.items():
                     feed(pipe, name, value, batch)
                 pipe.schedule_run()
-                outputs = [self._taken(output) for output in pipe.outputs()]
+                outputs = [self._taken(output, len(batch)) for output in pipe.outputs()]
             self._recorded = recorded
             return outputs
 
-    def _taken(self, output: Any) -> Any:
-        """In memory of torch's: DALI uses its own again."""
+    def _taken(self, output: Any, count: int) -> Any:
+        """In memory of torch's: DALI uses its own again. A graph without any input fills its largest batch."""
         if equal_shapes(output):
-            array = np.asarray(output.as_tensor())
+            array = np.asarray(output.as_tensor())[:count]
             out = self._allocate(array.shape, from_numpy(array[:0]).dtype)
             out.copy_(from_numpy(array))
             return out
-        return [from_numpy(np.array(output[row])) for row in range(len(output))]
+        return [from_numpy(np.array(output[row])) for row in range(count)]

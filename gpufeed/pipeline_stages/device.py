@@ -76,7 +76,7 @@ class DevicePipelineStages(PipelineStages):
                 torch.cuda.device(self._work.device),
                 torch.cuda.stream(self._stream),
             ):
-                outputs = [_cloned(output) for output in result]
+                outputs = [_cloned(output, len(prepared)) for output in result]
                 made = self._finished(prepared, outputs, in_turn)
                 self._stream.synchronize()  # only now may DALI use the memory of ``result`` again
         except BaseException as error:  # handed to the iterating thread, which raises it
@@ -89,8 +89,11 @@ def _plain_memory(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
     return torch.empty(shape, dtype=dtype)
 
 
-def _cloned(output: Any) -> Any:
-    """DALI's output on the device as tensors of the caller's own; on the current stream."""
+def _cloned(output: Any, count: int) -> Any:
+    """DALI's output on the device as tensors of the caller's own; on the current stream.
+
+    A graph without any input fills its largest batch, of which ``count`` samples are wanted.
+    """
     if equal_shapes(output):
-        return from_dali(output.as_tensor()).clone()
-    return [from_dali(output[row]).clone() for row in range(len(output))]
+        return from_dali(output.as_tensor())[:count].clone()
+    return [from_dali(output[row]).clone() for row in range(count)]

@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 from nvidia.dali.data_node import DataNode
 
 from gpufeed.collation import PipelineResult
-from gpufeed.errors import PipelineError
+from gpufeed.errors import PipelineError, UnsupportedError
 from gpufeed.pipeline_stages.feeding import turned
 from gpufeed.pipelines import Pipeline
 from gpufeed.recording import HostLeaf
 from gpufeed.recording.batch_samples import BatchSamples
 from gpufeed.recording.mistakes import explained
 from gpufeed.recording.structure import map_leaves
-from gpufeed.recording.values import ImageValue
+from gpufeed.recording.values import FieldValue, ImageValue
 from gpufeed.tensors import from_numpy
 
 __all__ = ["as_list", "collated", "run_tail"]
@@ -41,7 +41,14 @@ def collated(held: Any, leaf: HostLeaf) -> Any:
     arrays: list[Any] = [entry for entry in entries if isinstance(entry, (np.ndarray, torch.Tensor))]
     if len(arrays) == len(entries) and (leaf.ragged or len({tuple(one.shape) for one in arrays}) > 1):
         return [_tensor(entry) for entry in entries]
-    return _default_collate(entries)
+    try:
+        return as_list(_default_collate(entries), leaf.ragged)
+    except (TypeError, RuntimeError, ValueError) as error:
+        name = f"sample.{leaf.value.name}" if isinstance(leaf.value, FieldValue) else "an output"
+        raise UnsupportedError(
+            f"{name} holds {type(entries[0]).__name__}, which torch can't collate ({str(error).splitlines()[0]}); "
+            "leave it out of the outputs, or make numbers, strings or arrays of one dtype of it in the source"
+        ) from error
 
 
 def _handed_over(held: Any, image: ImageValue, ragged: bool) -> Any:
@@ -54,7 +61,7 @@ def _handed_over(held: Any, image: ImageValue, ragged: bool) -> Any:
 
 
 def _tensor(entry: Any) -> torch.Tensor:
-    return entry if isinstance(entry, torch.Tensor) else from_numpy(np.array(entry))
+    return entry.clone() if isinstance(entry, torch.Tensor) else from_numpy(np.array(entry))
 
 
 def run_tail(pipeline: Pipeline, result: PipelineResult, samples: BatchSamples) -> PipelineResult:

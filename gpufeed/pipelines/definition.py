@@ -142,6 +142,11 @@ class Pipeline:
         those of the pipeline's parameters that it declares. What it returns is what the loader yields: tensors whose
         first dimension is the batch's, lists with an entry per sample, and nested tuples, lists and dicts of these.
         """
+        plain = type(function) is types.FunctionType
+        if not plain or inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function):
+            raise ArgumentError(
+                f"@{self.name}.tail goes above a plain function that returns the batch, got {function!r}; call it there"
+            )
         self._companions.functions["tail"] = function
         return function
 

@@ -61,6 +61,7 @@ def _run(path: Path) -> ModuleType:
     if spec is None or spec.loader is None:
         raise ArgumentError(f"{path} can't be loaded as a Python module")
     module = importlib.util.module_from_spec(spec)
+    _forget_namesakes(path.parent)
     sys.modules[module_name] = module  # dataclasses and pickle look a module up by its name
     sys.path.insert(0, str(path.parent))
     try:
@@ -80,6 +81,23 @@ def _run(path: Path) -> ModuleType:
     finally:
         sys.path.remove(str(path.parent))
     return module
+
+
+def _forget_namesakes(folder: Path) -> None:
+    """Before a file of ``folder`` runs: modules that another file imported from beside itself, and that are called as
+    one in this folder is, or the wrong one would be imported."""
+    for name, module in list(sys.modules.items()):
+        own = folder / f"{name}.py"
+        file = getattr(module, "__file__", None)
+        if "." in name or file is None or not own.is_file() or name.startswith("__"):
+            continue
+        if Path(file).parent != folder and Path(file).parent in _folders:
+            del sys.modules[name]
+    _folders.add(folder)
+
+
+_folders: set[Path] = set()
+"""Of the files that were run."""
 
 
 def _place(path: Path, error: Exception) -> str:

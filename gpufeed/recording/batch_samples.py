@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from gpufeed.draws import DRAWS_PER_OP, Draws
 from gpufeed.parameters import BatchParameters, OpDraws, draw_parameters, op_count
 from gpufeed.plan import Plan
+from gpufeed.recording.keyed_draws import KeyedDraws
 from gpufeed.recording.values import DrawKind, DrawValue, draw
 from gpufeed.tensors import from_numpy
 
@@ -27,11 +28,12 @@ def in_turn(function: Callable[[range], None], count: int) -> None:
     function(range(count))
 
 
-@dataclass(slots=True, eq=False)
-class BatchSamples:
+@dataclass(eq=False)
+class BatchSamples(KeyedDraws):
     """What a tail that declares ``samples`` gets: draws keyed by sample, counted on from those of the pipeline.
 
-    A tail must draw in the same order in every call.
+    ``uniform``, ``normal``, ``integers``, ``choice`` and ``coin`` give tensors (B, *shape), ``permutation(n)`` (B, n):
+    float32, int64 where all are whole numbers, bool for ``coin``. A tail must draw in the same order in every call.
 
     Attributes:
         draws: the batch's.
@@ -53,32 +55,6 @@ class BatchSamples:
         """(B,) int64: the samples' indices in the source."""
         return self._tensor(self.draws.index)
 
-    def uniform(self, low: float = 0.0, high: float = 1.0, shape: int | Sequence[int] = ()) -> torch.Tensor:
-        """(B, *shape) float32 in [low, high), equally likely."""
-        return self._draw("uniform", (low, high), shape)
-
-    def normal(self, mean: float = 0.0, std: float = 1.0, shape: int | Sequence[int] = ()) -> torch.Tensor:
-        """(B, *shape) float32 of a normal distribution."""
-        return self._draw("normal", (mean, std), shape)
-
-    def coin(self, p: float = 0.5) -> torch.Tensor:
-        """(B,) bool, true with probability ``p``."""
-        return self._draw("coin", (p,)).bool()
-
-    def integers(self, low: int, high: int, shape: int | Sequence[int] = ()) -> torch.Tensor:
-        """(B, *shape) int64: low, ..., high - 1, equally likely."""
-        return self._draw("integers", (low, high), shape).long()
-
-    def choice(self, values: Sequence[float], p: Sequence[float] | None = None) -> torch.Tensor:
-        """(B,) float32, or int64 where all values are whole: one of them, as likely as ``p`` says."""
-        weights = None if p is None else tuple(map(float, p))
-        chosen = self._draw("choice", tuple(values), (), weights)
-        return chosen if chosen.is_floating_point() else chosen.long()
-
-    def permutation(self, count: int) -> torch.Tensor:
-        """(B, count) int64: an order of 0, ..., count - 1 for each sample."""
-        return self._draw("permutation", (count,)).long()
-
     def parameters(self, plan: Plan, sizes_hw: NDArray[np.int64]) -> BatchParameters:
         """What a plan's ops draw next, for images of these sizes, (B, 2)."""
         numbers: list[int] = []
@@ -91,12 +67,17 @@ class BatchSamples:
         self,
         kind: DrawKind,
         arguments: tuple[float, ...],
-        shape: int | Sequence[int] = (),
-        weights: tuple[float, ...] | None = None,
+        shape: tuple[int, ...],
+        weights: tuple[float, ...] | None,
     ) -> torch.Tensor:
         number, self.next_number = self.next_number, self.next_number + 1
-        value = DrawValue(kind, number, arguments, (shape,) if isinstance(shape, int) else tuple(shape), weights)
-        return self._tensor(draw(value, OpDraws(self.draws, number * DRAWS_PER_OP)))
+        drawn = self._tensor(draw(DrawValue(kind, number, arguments, shape, weights), self._own(number)))
+        if kind == "coin":
+            return drawn.bool()
+        return drawn if drawn.is_floating_point() else drawn.long()
+
+    def _own(self, number: int) -> OpDraws:
+        return OpDraws(self.draws, number * DRAWS_PER_OP)
 
     def _tensor(self, array: NDArray[Any]) -> torch.Tensor:
         return from_numpy(np.ascontiguousarray(array)).to(self.device, non_blocking=True)

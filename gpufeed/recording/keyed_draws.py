@@ -91,5 +91,11 @@ class KeyedDraws(ABC):
 def _finite(name: str, *values: object) -> None:
     for value in values:
         is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        if not (is_number and math.isfinite(cast(float, value))):
-            raise ArgumentError(f"{name} takes finite numbers, got {value!r}; draws can't depend on nodes: scale them")
+        if not (is_number and abs(cast(float, value)) <= _LARGEST):
+            raise ArgumentError(
+                f"{name} takes Python's own numbers up to {_LARGEST:g}, got {value!r}; draws can't depend on nodes: "
+                "scale them"
+            )
+
+
+_LARGEST = 1e38  # float32 goes a little further

@@ -24,6 +24,7 @@ from gpufeed.recording.values import (
     IndexValue,
     OthersDraw,
     SizeValue,
+    all_whole,
 )
 
 __all__ = ["Recording"]
@@ -128,9 +129,7 @@ def _kind(value: HostValue) -> dict[str, Any]:
         case EncodedValue():
             return {"ndim": 1, "dtype": types.UINT8}
         case DrawValue(kind, _, choices, shape, _):
-            whole = kind in ("coin", "integers", "permutation") or (
-                kind == "choice" and all(float(choice).is_integer() for choice in choices)
-            )
+            whole = kind in ("coin", "integers", "permutation") or (kind == "choice" and all_whole(choices))
             ndim = 1 if kind == "permutation" else len(shape)
             return {"ndim": ndim, "dtype": types.INT32 if whole else types.FLOAT}
         case BoxesValue(companion=None):

@@ -27,6 +27,7 @@ __all__ = [
     "IndexValue",
     "OthersDraw",
     "SizeValue",
+    "all_whole",
     "draw",
 ]
 
@@ -173,11 +174,16 @@ def draw(value: DrawValue, draws: OpDraws) -> NDArray[np.generic]:
     return np.ascontiguousarray(drawn.astype(np.float32) if drawn.dtype == np.float64 else drawn)
 
 
+def all_whole(choices: tuple[float, ...]) -> bool:
+    """Whether all choices are whole numbers that an int32 holds."""
+    return all(float(choice).is_integer() and abs(choice) < 2**31 for choice in choices)
+
+
 def _chosen(value: DrawValue, draws: OpDraws, count: int) -> NDArray[np.generic]:
     weights = np.asarray(value.weights or (1.0,) * len(value.arguments), dtype=np.float64)
     upper = np.cumsum(weights) / weights.sum()
     picked = np.minimum(np.searchsorted(upper, draws.units(0, count), side="right"), len(weights) - 1)
-    whole = all(float(choice).is_integer() for choice in value.arguments)
+    whole = all_whole(value.arguments)
     return np.asarray(value.arguments, dtype=np.int32 if whole else np.float32)[picked]
 
 
