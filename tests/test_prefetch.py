@@ -854,7 +854,7 @@ def test_stats() -> None:
     assert (stats.batches, stats.samples, stats.ended) == (4, None, True)
     assert list(stats.stage_s) == ["load"]
     assert 0 < stats.wait_p50_s <= stats.wait_p95_s <= stats.wait_p99_s <= stats.wait_max_s <= stats.epoch_s
-    assert 1 <= stats.in_flight_mean <= 2
+    assert 0 < stats.in_flight_mean <= 2  # none at the end, where there is nothing left to make
     assert 0 < stats.wait_share <= 1
     assert "samples" not in str(stats)
 
