@@ -665,7 +665,7 @@ def run_epochs(loader: PrefetchLoader, trace: Interrupt | None) -> list[int]:
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-@pytest.mark.parametrize("every", [37, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("every", [37])
 @pytest.mark.parametrize("across_epochs", [False, True])
 def test_interrupts_at_many_lines(across_epochs: bool, every: int) -> None:
     expected = [1, 2, *range(1, 5), *range(1, 5)]
