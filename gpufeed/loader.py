@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Literal, TypeGuard, cast
+from typing import Any, Literal, Self, TypeGuard, cast
 
 import numpy as np
 import torch
@@ -14,6 +14,7 @@ from torch.utils.data import Dataset, IterableDataset
 from torchvision.datasets import ImageFolder
 
 from gpufeed import sampling
+from gpufeed.config import loader_arguments
 from gpufeed.devices import parse_device
 from gpufeed.errors import ArgumentError
 from gpufeed.iteration import EpochIterator, Runtime
@@ -190,6 +191,21 @@ class DataLoader(TorchDataLoader[Any]):
         self._given_samplers = tuple(given for given in (batch_sampler, sampler) if given is not None)
         self._epochs = sampling.EpochCounter()
         self._runtime = Runtime()
+
+    @classmethod
+    def from_config(cls, path: str | os.PathLike[str], dataset: Any, **overrides: Any) -> Self:
+        """A loader with the settings that ``gpufeed tune`` found: ``[gpufeed]`` of its TOML file.
+
+        Args:
+            path: of the file. It sets ``num_threads``, ``prefetch_factor`` and ``decode``.
+            dataset: as for the class.
+            overrides: the other arguments; those that the file sets too replace the file's.
+
+        Raises:
+            ArgumentError: the file is wrong, holds a key that isn't known or has no ``[gpufeed]``; or an argument isn't
+                known. And what the class raises.
+        """
+        return cls(dataset, **cast("dict[str, Any]", loader_arguments(os.fspath(path), overrides, cls)))
 
     # What frameworks read ------------------------------------------------------------------------------------------
 

@@ -1,16 +1,17 @@
-"""Results of commands as JSON files: an earlier result may be replaced, nothing else, and none is ever half written."""
+"""Results of commands as files: an earlier result may be replaced, nothing else, and none is ever half written."""
 
 from __future__ import annotations
 
 import json
 import os
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
 from gpufeed.errors import ArgumentError
 
-__all__ = ["check_target", "result_of", "write"]
+__all__ = ["check_place", "check_target", "result_of", "write", "write_whole"]
 
 
 def result_of(text: str, schema: str) -> dict[str, Any] | None:
@@ -31,45 +32,70 @@ def result_of(text: str, schema: str) -> dict[str, Any] | None:
 
 
 def check_target(path: Path, schema: str) -> None:
-    """Refuse a file that a result must not or can't be written to, before the work begins.
+    """Refuse a file that a result's JSON must not or can't be written to, before the work begins.
 
     Raises:
         ArgumentError: ``path`` holds something other than an earlier result of this schema, or its folder can't be
             written to.
     """
+    check_place(path, "--json", schema, lambda content: result_of(content.decode(), schema) is not None)
+
+
+def check_place(path: Path, option: str, schema: str, is_earlier: Callable[[bytes], bool]) -> None:
+    """Refuse a file that a result must not or can't be written to, before the work begins.
+
+    Args:
+        path: of the file.
+        option: what the user named it by, for messages.
+        schema: the name of the command's own schema, for messages.
+        is_earlier: whether a file's bytes are such a result; what it can't decode is none.
+
+    Raises:
+        ArgumentError: ``path`` holds something other than an earlier result, or its folder can't be written to.
+    """
     if path.is_dir():
-        raise ArgumentError(f"{path} is a folder; give --json a file name")
+        raise ArgumentError(f"{path} is a folder; give {option} a file name")
     if not path.parent.is_dir():
         raise ArgumentError(f"there is no folder {path.parent} to write {path.name} to; make it first")
     if not os.access(path.parent, os.W_OK):
-        raise ArgumentError(f"the folder {path.parent} can't be written to; give --json another place")
+        raise ArgumentError(f"the folder {path.parent} can't be written to; give {option} another place")
     if not path.exists():
         return
     if not path.is_file():  # a device or a pipe, which may never end
-        raise ArgumentError(f"{path} is no ordinary file; give --json another name, or - for stdout")
+        otherwise = ", or - for stdout" if option == "--json" else ""
+        raise ArgumentError(f"{path} is no ordinary file; give {option} another name{otherwise}")
     try:
-        earlier = result_of(path.read_text(encoding="utf-8"), schema)
+        earlier = is_earlier(path.read_bytes())
     except (OSError, UnicodeDecodeError):
-        earlier = None
-    if earlier is None:
+        earlier = False
+    if not earlier:
         command = schema.replace(".", " ")
-        raise ArgumentError(f"{path} exists and is not a result of {command}; give --json another name")
+        raise ArgumentError(f"{path} exists and is not a result of {command}; give {option} another name")
 
 
 def write(text: str, path: Path, schema: str) -> None:
-    """Write a result whole or not at all: under a temporary name first, then renamed.
+    """Write a result's JSON whole or not at all: under a temporary name first, then renamed.
 
     Raises:
         ArgumentError: see `check_target`; or the disk is full or the like.
     """
     check_target(path, schema)
+    write_whole(text.encode(), path)
+
+
+def write_whole(content: bytes, path: Path) -> None:
+    """Write a file whole or not at all, replacing what is there: see `check_place` for what may be.
+
+    Raises:
+        ArgumentError: the disk is full or the like.
+    """
     temporary = None
     try:
         with tempfile.NamedTemporaryFile(
-            "w", encoding="utf-8", dir=path.parent, prefix=f".{path.name}.", suffix=".tmp", delete=False
+            "wb", dir=path.parent, prefix=f".{path.name}.", suffix=".tmp", delete=False
         ) as file:
             temporary = Path(file.name)
-            file.write(text)
+            file.write(content)
         temporary.chmod(0o666 & ~_umask())  # a temporary file is private, a result is like any other file
         temporary.replace(path)
     except OSError as error:
