@@ -22,6 +22,8 @@ _PACKAGES = (
     "nvidia-dali-cuda120",
     "nvidia-dali-cuda130",
     "torchcodec",
+    "torchdata",
+    "spdl",
     "numpy",
     "pillow",
     "psutil",

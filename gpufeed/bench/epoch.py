@@ -6,20 +6,29 @@ import gc
 import os
 import time
 from collections.abc import Callable, Iterable
+from typing import Any, cast
 
 import torch
 
 from gpufeed.bench.contenders import Batch
+from gpufeed.bench.nvml import gpu_meter
 from gpufeed.bench.outputs import image_of, images_and_targets, num_samples, outputs_of
 from gpufeed.bench.results import Epoch
 from gpufeed.bench.usage import tree_cpu_s
 from gpufeed.bench.workload import Workload
 from gpufeed.errors import BenchmarkError
 
-__all__ = ["check_epoch", "run_epoch"]
+__all__ = ["check_epoch", "run_epoch", "waiter"]
 
 
-def run_epoch(loader: Iterable[Batch], workload: Workload, *, with_pixels: bool = False) -> Epoch:
+def run_epoch(
+    loader: Iterable[Batch],
+    workload: Workload,
+    *,
+    with_pixels: bool = False,
+    step: Callable[[Batch], object] | None = None,
+    is_bound: bool = False,
+) -> Epoch:
     """Time one epoch from ``iter()`` to exhaustion, each batch waited for on the device.
 
     Args:
@@ -27,12 +36,14 @@ def run_epoch(loader: Iterable[Batch], workload: Workload, *, with_pixels: bool 
         workload: for its device.
         with_pixels: also compute the mean and standard deviation of all pixels, inside the timing; for epochs whose
             time isn't used.
+        step: what each batch feeds; the device is waited for after it too, and its time is part of the epoch's.
+        is_bound: whether batches may be numbers of samples, and needn't be alike.
 
     Raises:
         BenchmarkError: there was no batch, or batches differ in dtype, device or image shape.
     """
     device = torch.device(workload.device)
-    wait = _waiter(device)
+    wait = waiter(device)
     sizes: list[int] = []
     targets: list[torch.Tensor] = []
     pixels = _Pixels() if with_pixels else None
@@ -40,36 +51,46 @@ def run_epoch(loader: Iterable[Batch], workload: Workload, *, with_pixels: bool 
     outputs: tuple[str, ...] = ()
     is_pair = workload.is_pipeline
     first_batch_s = 0.0
+    step_s = 0.0
     gc.collect()  # not what an earlier epoch left behind
     cpu_before_s = tree_cpu_s(os.getpid())
     waits_s: list[float] = []
-    started_s = asked_s = time.perf_counter()
-    for batch in iter(loader):
-        wait()
-        arrived_s = time.perf_counter()
-        waits_s.append(arrived_s - asked_s)
-        if not sizes:
-            first_batch_s = arrived_s - started_s
-        if workload.is_pipeline:
-            count = num_samples(batch, workload.size_of(len(sizes)))
-            images = image_of(batch, count)
-            outputs = outputs or outputs_of(batch, count)
-            is_pair = is_pair and images_and_targets(batch) is not None
-        else:
-            images, batch_targets = batch
-            count = len(images)
-            targets.append(batch_targets)
-        sizes.append(count)
-        if images is not None:
-            kinds.add((images.dtype, images.device, images.shape[1:]))
-        if pixels is not None and images is not None:
-            pixels.add(images)
-        asked_s = time.perf_counter()
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-    elapsed_s = time.perf_counter() - started_s
-    cpu_s = tree_cpu_s(os.getpid()) - cpu_before_s
-    dtype, image_device, shape = _one_kind(kinds, sizes, workload)
+    with gpu_meter(_uuid(device)) as gpu_use:
+        started_s = asked_s = time.perf_counter()
+        for batch in iter(loader):
+            wait()
+            arrived_s = time.perf_counter()
+            waits_s.append(arrived_s - asked_s)
+            if not sizes:
+                first_batch_s = arrived_s - started_s
+            images = None
+            if is_bound:
+                count = batch if isinstance(batch, int) else num_samples(batch, workload.size_of(len(sizes)))
+            elif workload.is_pipeline:
+                count = num_samples(batch, workload.size_of(len(sizes)))
+                images = image_of(batch, count)
+                outputs = outputs or outputs_of(batch, count)
+                is_pair = is_pair and images_and_targets(batch) is not None
+            else:
+                images, batch_targets = batch
+                count = len(images)
+                targets.append(batch_targets)
+            sizes.append(count)
+            if images is not None:
+                kinds.add((images.dtype, images.device, images.shape[1:]))
+            if pixels is not None and images is not None:
+                pixels.add(images)
+            if step is not None:
+                begun_s = time.perf_counter()
+                step(batch)
+                wait()
+                step_s += time.perf_counter() - begun_s
+            asked_s = time.perf_counter()
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
+        elapsed_s = time.perf_counter() - started_s
+        cpu_s = tree_cpu_s(os.getpid()) - cpu_before_s
+    dtype, image_device, shape = ("", workload.device, ()) if is_bound else _one_kind(kinds, sizes, workload)
     mean, std = pixels.mean_and_std() if pixels is not None else (None, None)
     return Epoch(
         elapsed_s=elapsed_s,
@@ -86,7 +107,17 @@ def run_epoch(loader: Iterable[Batch], workload: Workload, *, with_pixels: bool 
         outputs=outputs,
         is_pair=is_pair,
         waits_s=tuple(waits_s),
+        step_s=step_s,
+        gpu=gpu_use(),
     )
+
+
+def _uuid(device: torch.device) -> str | None:
+    """A GPU's name as NVML knows it; ``None`` for the CPU."""
+    if device.type != "cuda":
+        return None
+    uuid = str(cast(Any, torch.cuda).get_device_properties(device).uuid)
+    return uuid if uuid.startswith(("GPU-", "MIG-")) else f"GPU-{uuid}"
 
 
 _Kind = tuple[torch.dtype, torch.device, torch.Size]
@@ -113,19 +144,21 @@ def _describe(kinds: set[_Kind]) -> str:
     return f"gave batches of different kinds in one epoch: {seen}"
 
 
-def check_epoch(epoch: Epoch, workload: Workload) -> None:
-    """Refuse an epoch that is not exactly the workload's work.
+def check_epoch(epoch: Epoch, workload: Workload, *, is_bound: bool = False) -> None:
+    """Refuse an epoch that is not exactly the workload's work; of a bound only its extent is known.
 
     Raises:
         BenchmarkError: with what differs, to be read after the contender's name.
     """
+    targets = 0 if workload.is_pipeline or is_bound else workload.target_sum
+    dtype = epoch.dtype if is_bound else workload.dtype or epoch.dtype
     differences = [
         f"{what} must be {expected}, got {got}"
         for what, expected, got in (
             ("samples per epoch", len(workload), epoch.num_samples),
             ("batches per epoch", workload.num_batches, epoch.num_batches),
-            ("the sum of targets", 0 if workload.is_pipeline else workload.target_sum, epoch.target_sum),
-            ("dtype", workload.dtype or epoch.dtype, epoch.dtype),
+            ("the sum of targets", targets, epoch.target_sum),
+            ("dtype", dtype, epoch.dtype),
             ("device", torch.device(workload.device), torch.device(epoch.device)),
         )
         if expected != got
@@ -134,7 +167,8 @@ def check_epoch(epoch: Epoch, workload: Workload) -> None:
         raise BenchmarkError(f"did unequal work: {'; '.join(differences)}")
 
 
-def _waiter(device: torch.device) -> Callable[[], None]:
+def waiter(device: torch.device) -> Callable[[], None]:
+    """What returns when the device has done what its current stream was asked for; at once on the CPU."""
     if device.type != "cuda":
         return lambda: None
     # Only the caller's stream, on which a batch is handed over: waiting for the whole device would also wait for

@@ -8,6 +8,7 @@ import sys
 import tempfile
 import time
 from contextlib import suppress
+from dataclasses import dataclass
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from typing import TypeVar
@@ -16,11 +17,16 @@ import psutil
 
 from gpufeed.bench.contenders import Contender
 from gpufeed.bench.protocol import (
+    STEP_SLOT,
     Answer,
     Close,
+    Costs,
     Done,
     Failure,
+    Fork,
+    Join,
     Look,
+    MeasureCosts,
     Open,
     Prepare,
     Probe,
@@ -28,12 +34,14 @@ from gpufeed.bench.protocol import (
     Question,
     RunEpoch,
     Seen,
+    StepTimed,
+    TimeStep,
 )
 from gpufeed.bench.results import Epoch
 from gpufeed.bench.workload import Workload
 from gpufeed.errors import ArgumentError, BenchmarkError, UnsupportedError
 
-__all__ = ["ContenderProcess", "ContenderRaisedError", "end_all"]
+__all__ = ["ContenderProcess", "ContenderRaisedError", "Seat", "end_all"]
 
 _GRACE_S = 5.0  # to end by itself: workers ended, graphs dropped; DALI can't cancel a batch it has begun
 _LAST_WORDS = 4000  # bytes of a dead process's output that are searched for its last line
@@ -83,6 +91,10 @@ class ContenderProcess:
         """Tell it to import its libraries, without waiting."""
         self._send(Prepare(self.contender, num_threads))
 
+    def also(self, contender: Contender, num_threads: int, slot: str) -> None:
+        """Let another contender live in this process too, in a slot of its own."""
+        self._ask(Prepare(contender, num_threads, slot), Done)
+
     def finish_prepare(self) -> None:
         """Wait until it has."""
         self._receive(Done)
@@ -95,17 +107,33 @@ class ContenderProcess:
         """See :class:`~gpufeed.bench.protocol.Probe`."""
         return self._ask(question, Probed)
 
-    def open(self, workload: Workload) -> None:
+    def open(self, workload: Workload, slot: str = "") -> None:
         """See :class:`~gpufeed.bench.protocol.Open`."""
-        self._ask(Open(workload), Done)
+        self._ask(Open(workload, slot), Done)
 
-    def run_epoch(self, *, with_pixels: bool = False) -> Epoch:
+    def run_epoch(self, *, with_pixels: bool = False, slot: str = "", step: str = "") -> Epoch:
         """See :class:`~gpufeed.bench.protocol.RunEpoch`."""
-        return self._ask(RunEpoch(with_pixels), Epoch)
+        return self._ask(RunEpoch(with_pixels, slot, step), Epoch)
 
-    def close(self) -> None:
+    def time_step(self, step: str, slot: str = "") -> StepTimed:
+        """See :class:`~gpufeed.bench.protocol.TimeStep`."""
+        return self._ask(TimeStep(step, slot), StepTimed)
+
+    def costs(self, workload: Workload) -> Costs:
+        """See :class:`~gpufeed.bench.protocol.MeasureCosts`."""
+        return self._ask(MeasureCosts(workload), Costs)
+
+    def fork(self, contender: Contender, num_threads: int) -> None:
+        """See :class:`~gpufeed.bench.protocol.Fork`."""
+        self._ask(Fork(contender, num_threads), Done)
+
+    def join(self) -> None:
+        """See :class:`~gpufeed.bench.protocol.Join`."""
+        self._ask(Join(), Done)
+
+    def close(self, slot: str = "") -> None:
         """See :class:`~gpufeed.bench.protocol.Close`."""
-        self._ask(Close(), Done)
+        self._ask(Close(slot), Done)
 
     def _ask(self, question: Question, kind: type[_A]) -> _A:
         self._send(question)
@@ -173,6 +201,56 @@ class ContenderProcess:
             with suppress(psutil.NoSuchProcess):
                 process.kill()
         self._output.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """A contender's place: a process of its own, or a slot in one that it shares.
+
+    Attributes:
+        contender: who sits there.
+        process: where.
+        slot: of the process; empty where it is alone.
+    """
+
+    contender: Contender
+    process: ContenderProcess
+    slot: str = ""
+
+    @property
+    def name(self) -> str:
+        """The contender's name."""
+        return self.contender.name
+
+    @property
+    def shares(self) -> bool:
+        """Whether others live in the same process."""
+        return bool(self.slot)
+
+    def open(self, workload: Workload) -> None:
+        """See :class:`~gpufeed.bench.protocol.Open`."""
+        self.process.open(workload, self.slot)
+
+    def run_epoch(self, *, with_pixels: bool = False) -> Epoch:
+        """See :class:`~gpufeed.bench.protocol.RunEpoch`."""
+        return self.process.run_epoch(with_pixels=with_pixels, slot=self.slot)
+
+    def open_for_step(self, workload: Workload) -> None:
+        """Open the contender once more, with the workload of epochs with a step: both stay open."""
+        self.process.open(workload, f"{self.slot}{STEP_SLOT}")
+
+    def run_step_epoch(self, step: str) -> Epoch:
+        """An epoch with a step, of what `open_for_step` opened."""
+        return self.process.run_epoch(slot=f"{self.slot}{STEP_SLOT}", step=step)
+
+    def close(self) -> None:
+        """See :class:`~gpufeed.bench.protocol.Close`."""
+        self.process.close(self.slot)
+
+    def end(self) -> None:
+        """End the process, unless others live there too."""
+        if not self.shares:
+            self.process.end()
 
 
 def _start(connection: Connection, lifeline: int, output: int) -> subprocess.Popen[bytes]:

@@ -1,4 +1,8 @@
-"""What a comparison asks of a contender's process, and what it answers. Plain data, pickled over a socket."""
+"""What a comparison asks of a contender's process, and what it answers. Plain data, pickled over a socket.
+
+A process may hold several loaders at a time, each in a slot of its own: a contender's with another number of samples,
+or several contenders'. The slot without a name is there for what is alone.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +10,20 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from gpufeed.bench.contenders import Contender
-from gpufeed.bench.results import Epoch
+from gpufeed.bench.results import Cost, Epoch
 from gpufeed.bench.workload import Workload
 
 __all__ = [
+    "STEP_SLOT",
     "Answer",
     "Close",
+    "Costs",
     "Done",
     "Failure",
+    "Fork",
+    "Join",
     "Look",
+    "MeasureCosts",
     "Open",
     "Prepare",
     "Probe",
@@ -22,7 +31,13 @@ __all__ = [
     "Question",
     "RunEpoch",
     "Seen",
+    "StepTimed",
+    "TimeStep",
 ]
+
+
+STEP_SLOT = "/step"
+"""Ends the slot of a loader that feeds a training step; its contender is that of the slot without this ending."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +47,12 @@ class Prepare:
     Attributes:
         contender: who lives in this process.
         num_threads: torch's own threads in it: the same thread budget as everywhere.
+        slot: whose loaders it makes.
     """
 
     contender: Contender
     num_threads: int
+    slot: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +125,10 @@ class Probed:
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    """Close what is open and enter the contender with this workload. Answered with :class:`Done`."""
+    """Close what is open in the slot and enter its contender with this workload. Answered with :class:`Done`."""
 
     workload: Workload
+    slot: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,14 +137,78 @@ class RunEpoch:
 
     Attributes:
         with_pixels: also look at all pixels; for epochs whose time isn't used.
+        slot: whose loader runs.
+        step: what each batch feeds, see `gpufeed.bench.steps.check_step`; empty: nothing. It is made at its first use.
     """
 
     with_pixels: bool = False
+    slot: str = ""
+    step: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TimeStep:
+    """Run an epoch of the slot's loader, and time the step on its first batch. Answered with :class:`StepTimed`.
+
+    Attributes:
+        step: see :class:`RunEpoch`.
+        slot: whose loader gives the batch.
+    """
+
+    step: str
+    slot: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StepTimed:
+    """What a step takes.
+
+    Attributes:
+        what: it is in words.
+        s_per_batch: on a batch that lies on the device, median. [Unit: second]
+    """
+
+    what: str
+    s_per_batch: float
+
+
+@dataclass(frozen=True, slots=True)
+class MeasureCosts:
+    """Time the parts of loading an image, see `gpufeed.bench.costs`. Answered with :class:`Costs`."""
+
+    workload: Workload
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """What they cost."""
+
+    parts: tuple[Cost, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Fork:
+    """Answer what follows in a child that has inherited the imports, until :class:`Join`. Answered with :class:`Done`.
+
+    Attributes:
+        contender: who lives in the child.
+        num_threads: see :class:`Prepare`.
+    """
+
+    contender: Contender
+    num_threads: int
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """Leave the contender and end the child; its parent goes on. Answered with :class:`Done`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Close:
-    """Leave the contender. Answered with :class:`Done`."""
+    """Leave the slot's contender. Answered with :class:`Done`."""
+
+    slot: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,5 +229,5 @@ class Failure:
     message: str
 
 
-Question: TypeAlias = Prepare | Look | Probe | Open | RunEpoch | Close
-Answer: TypeAlias = Done | Seen | Probed | Epoch | Failure
+Question: TypeAlias = Prepare | Look | Probe | Open | RunEpoch | TimeStep | MeasureCosts | Close | Fork | Join
+Answer: TypeAlias = Done | Seen | Probed | Epoch | StepTimed | Costs | Failure

@@ -63,7 +63,8 @@ class Cost:
 
     Attributes:
         part: ``read``, ``decode``, or a transform as it prints itself, in the order in which they run.
-        s_per_image: median over some images. [Unit: second]
+        s_per_image: mean over some images, the fastest and slowest few left out: what is applied to a part of
+            the images costs its part. [Unit: second]
     """
 
     part: str
@@ -266,7 +267,8 @@ class Comparison:
     @property
     def num_rounds(self) -> int:
         """Rounds that at least one contender finished."""
-        return max((len(result.measurements) for result in self.contenders), default=0)
+        rounds = ({entry.round_index for entry in result.measurements} for result in self.contenders)
+        return max((len(indices) for indices in rounds), default=0)
 
 
 def to_json(comparison: Comparison) -> str:

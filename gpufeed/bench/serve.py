@@ -13,16 +13,22 @@ import sys
 import threading
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
+from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from gpufeed.bench.contenders import Batch, Factory
 from gpufeed.bench.protocol import (
+    STEP_SLOT,
     Answer,
     Close,
+    Costs,
     Done,
     Failure,
+    Fork,
+    Join,
     Look,
+    MeasureCosts,
     Open,
     Prepare,
     Probe,
@@ -30,8 +36,10 @@ from gpufeed.bench.protocol import (
     Question,
     RunEpoch,
     Seen,
+    StepTimed,
+    TimeStep,
 )
-from gpufeed.bench.results import Epoch
+from gpufeed.bench.results import Epoch, Kind
 from gpufeed.bench.workload import Workload
 from gpufeed.errors import ArgumentError, BenchmarkError, PipelineError, UnsupportedError
 from gpufeed.pipelines import Pipeline
@@ -39,17 +47,29 @@ from gpufeed.pipelines import Pipeline
 if TYPE_CHECKING:
     import torch
 
+    from gpufeed.bench.steps import Step
+
 __all__ = ["look", "main", "probe"]
 
 
+@dataclass
+class _Opened:
+    """What a slot holds between questions."""
+
+    stack: ExitStack
+    epochs: Iterable[Batch]
+    workload: Workload
+    is_bound: bool
+
+
 class _Server:
-    """Holds the contender between questions."""
+    """Holds the contenders between questions."""
 
     def __init__(self) -> None:
-        self._factory: Factory | None = None
-        self._opened: ExitStack | None = None
-        self._epochs: Iterable[Batch] = ()
-        self._workload: Workload | None = None
+        self._factories: dict[str, Factory] = {}
+        self._kinds: dict[str, Kind] = {}
+        self._opened: dict[str, _Opened] = {}
+        self._steps: dict[str, Step] = {}
 
     def answer(self, question: Question) -> Answer:
         try:
@@ -66,44 +86,93 @@ class _Server:
     def _do(self, question: Question) -> Answer:
         match question:
             case Prepare():
-                import torch
-
-                torch.set_num_threads(question.num_threads)
-                self._factory = question.contender.load_factory()
+                self._prepare(question)
             case Look():
                 return look(question)
             case Probe():
                 return probe(question)
             case Open():
-                self._open(question.workload)
+                self._open(question)
             case RunEpoch():
-                return self._run_epoch(question.with_pixels)
+                return self._run_epoch(question)
+            case TimeStep():
+                return self._time_step(question)
+            case MeasureCosts():
+                from gpufeed.bench.costs import measure_costs
+
+                return Costs(measure_costs(question.workload))
             case Close():
-                self.close()
+                self._close(question.slot)
+            case Fork() | Join():
+                raise RuntimeError("a fork is begun and joined by the process, not by its server")
         return Done()
 
-    def _open(self, workload: Workload) -> None:
-        self.close()
-        if self._factory is None:
+    def _prepare(self, question: Prepare) -> None:
+        import torch
+
+        torch.set_num_threads(question.num_threads)
+        self._factories[question.slot] = question.contender.load_factory()
+        self._kinds[question.slot] = question.contender.kind
+
+    def _open(self, question: Open) -> None:
+        slot, workload = question.slot, question.workload
+        self._close(slot)
+        home = slot.removesuffix(STEP_SLOT)
+        if home not in self._factories:
             raise RuntimeError("Prepare comes before Open")
         with ExitStack() as stack:
-            self._epochs = stack.enter_context(self._factory(workload))
-            self._opened = stack.pop_all()
-        self._workload = workload
+            epochs = stack.enter_context(self._factories[home](workload))
+            self._opened[slot] = _Opened(stack.pop_all(), epochs, workload, self._kinds[home] == "bound")
 
-    def _run_epoch(self, with_pixels: bool) -> Epoch:
+    def _in(self, slot: str) -> _Opened:
+        if slot not in self._opened:
+            raise RuntimeError("Open comes before an epoch")
+        return self._opened[slot]
+
+    def _run_epoch(self, question: RunEpoch) -> Epoch:
         from gpufeed.bench.epoch import check_epoch, run_epoch
 
-        if self._workload is None:
-            raise RuntimeError("Open comes before RunEpoch")
-        epoch = run_epoch(self._epochs, self._workload, with_pixels=with_pixels)
-        check_epoch(epoch, self._workload)
+        opened = self._in(question.slot)
+
+        def feed(batch: Batch) -> None:
+            if question.step not in self._steps:  # the first batch of a warm-up
+                from gpufeed.bench.steps import make_step
+
+                self._steps[question.step] = make_step(question.step, opened.workload, batch)
+            self._steps[question.step].run(batch)
+
+        epoch = run_epoch(
+            opened.epochs,
+            opened.workload,
+            with_pixels=question.with_pixels,
+            step=feed if question.step else None,
+            is_bound=opened.is_bound,
+        )
+        check_epoch(epoch, opened.workload, is_bound=opened.is_bound)
         return epoch
 
-    def close(self) -> None:
-        stack, self._opened, self._epochs, self._workload = self._opened, None, (), None
-        if stack is not None:
+    def _time_step(self, question: TimeStep) -> StepTimed:
+        import torch
+
+        from gpufeed.bench.epoch import waiter
+        from gpufeed.bench.steps import make_step, time_step
+
+        opened = self._in(question.slot)
+        first, *_ = opened.epochs  # to its end, so that the next epoch begins with empty queues
+        step = make_step(question.step, opened.workload, first)
+        self._steps[question.step] = step
+        return StepTimed(step.what, time_step(step, first, waiter(torch.device(opened.workload.device))))
+
+    def _close(self, slot: str) -> None:
+        opened = self._opened.pop(slot, None)
+        if opened is not None:
+            stack = opened.stack
+            del opened
             stack.close()
+
+    def close(self) -> None:
+        for slot in list(self._opened):
+            self._close(slot)
 
 
 def _sentence(error: Exception) -> str:
@@ -216,23 +285,57 @@ def _end(_signal: int, _frame: object) -> NoReturn:
     raise _Ended
 
 
-def _serve(server: _Server, socket: int) -> None:
+def _serve(server: _Server, socket: int, lifeline: int) -> None:
     with Connection(socket) as connection:
         try:
             while True:
-                connection.send(server.answer(connection.recv()))
+                question = connection.recv()
+                forks = isinstance(question, Fork)
+                connection.send(_forked(connection, lifeline, question) if forks else server.answer(question))
         except (EOFError, BrokenPipeError):
             pass  # the parent has closed its end: it is over
+
+
+def _forked(connection: Connection, lifeline: int, question: Fork) -> Answer:
+    """Let a child answer until it is told to join, or dies; what it answers to its last question.
+
+    The libraries are imported already, which takes seconds, and nothing has run yet: no threads of theirs, no CUDA.
+    """
+    child = os.fork()
+    if child == 0:
+        _end_when_done(_Server(), lambda server: _serve_forked(server, connection, question), lifeline)
+    try:
+        _, status = os.waitpid(child, 0)
+    except _Ended:
+        os.waitpid(child, 0)  # it ends by itself, as the same pipe tells it to
+        raise
+    code = os.waitstatus_to_exitcode(status)
+    if code == 0:
+        return Done()
+    return Failure("raised", f"its process ended with {f'signal {-code}' if code < 0 else f'exit code {code}'}")
+
+
+def _serve_forked(server: _Server, connection: Connection, question: Fork) -> None:
+    try:
+        connection.send(server.answer(Prepare(question.contender, question.num_threads)))
+        while not isinstance(asked := connection.recv(), Join):
+            connection.send(server.answer(asked))
+    except (EOFError, BrokenPipeError):
+        pass
 
 
 def main() -> None:
     """Answer questions until there are no more."""
     socket, lifeline = (int(argument) for argument in sys.argv[1:])
+    _end_when_done(_Server(), lambda server: _serve(server, socket, lifeline), lifeline)
+
+
+def _end_when_done(server: _Server, serve: Callable[[_Server], None], lifeline: int) -> NoReturn:
+    """Serve, close what is open, and end this process; from now on it ends when the lifeline does."""
     signal.signal(signal.SIGTERM, _end)
     threading.Thread(target=_end_with, args=(lifeline,), name="gpufeed-lifeline", daemon=True).start()
-    server = _Server()
     try:
-        _serve(server, socket)
+        serve(server)
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     except _Ended:
         pass  # wherever it struck

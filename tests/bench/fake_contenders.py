@@ -35,6 +35,40 @@ def honest(workload: Workload) -> Iterator[_Epochs]:
 
 
 @contextmanager
+def counts(workload: Workload) -> Iterator[list[int]]:
+    """A bound."""
+    yield [workload.size_of(index) for index in range(workload.num_batches)]
+
+
+@contextmanager
+def senseless(workload: Workload) -> Iterator[list[int]]:
+    """A bound."""
+    raise UnsupportedError("no sense here")
+    yield
+
+
+@contextmanager
+def broken(workload: Workload) -> Iterator[Batches]:
+    """A bound."""
+
+    def batches() -> Batches:
+        raise OSError("no disk")
+        yield
+
+    yield batches()
+
+
+def step(device: torch.device, images: torch.Tensor, targets: torch.Tensor) -> Callable[..., None]:
+    """A training step that does nothing, and wants to be called as it should."""
+
+    def run(images: torch.Tensor, targets: torch.Tensor) -> None:
+        if (images.ndim, targets.ndim) != (4, 1):
+            raise ValueError(f"{images.ndim} and {targets.ndim}")
+
+    return run
+
+
+@contextmanager
 def one_short(workload: Workload) -> Iterator[_Epochs]:
     def batches() -> Batches:
         *most, (images, targets) = _batches(workload)

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from gpufeed.bench.budget import MIN_ROUNDS, Pace, RoundPlan, next_to_leave_out, plan_rounds, rotation
-from gpufeed.bench.contenders import CONTENDERS
+from gpufeed.bench.budget import (
+    MIN_ROUNDS,
+    Pace,
+    RoundPlan,
+    fewest_samples,
+    next_to_leave_out,
+    plan_rounds,
+    rotation,
+)
+from gpufeed.bench.contenders import BOUNDS, CONTENDERS, copy_of
 from gpufeed.errors import BenchmarkError
 
 # Of two quiet cores, in seconds per image.
@@ -96,3 +106,92 @@ def test_a_slower_machine_costs_an_optional_contender_only_beyond_the_tolerance(
         assert (late.name if late else None) == expected
     assert next_to_leave_out(contenders[1:], round_s, rounds_done=0, seconds_left=-9.0, budget_s=60.0) is None
     assert next_to_leave_out(contenders, round_s, rounds_done=MIN_ROUNDS, seconds_left=0.0, budget_s=60.0) is None
+
+
+# The default set ------------------------------------------------------------------------------------------------------
+
+_BOUND_S = {"storage": 0.0001, "decode": 0.0013, "region-decode": 0.0008, "cached": 1e-6, "synthetic": 1e-6}
+_DEFAULT_SET = [
+    *_PACES,
+    Pace(copy_of(CONTENDERS["torch-tuned"]), _S_PER_SAMPLE["torch-tuned"], start_s=0.2),
+    *(Pace(bound, _BOUND_S[bound.name], start_s=0.1) for bound in BOUNDS),
+]
+
+
+def _plan_all(seconds_left: float, step_s_per_sample: float = 0.0) -> RoundPlan:
+    paces = [
+        replace(pace, step_s_per_sample=pace.s_per_sample + step_s_per_sample)
+        if step_s_per_sample and pace.contender.feeds_step
+        else pace
+        for pace in _DEFAULT_SET
+    ]
+    return plan_rounds(paces, batch_size=64, num_threads=2, seconds_left=seconds_left, budget_s=90, read_s=0.0)
+
+
+def test_the_default_set_fits_with_its_copy_and_bounds() -> None:
+    plan = _plan_all(68)
+    assert plan.left_out == ()
+    assert plan.num_samples >= 512
+    assert plan.step_samples == 0
+
+
+def test_the_copy_goes_first_and_the_bounds_stay_longest() -> None:
+    seconds = [60, 50, 30, 22]
+    left_out = [[left.name for left in _plan_all(left).left_out] for left in seconds]
+    assert left_out[0] == []
+    assert left_out[1] == ["torch-tuned again"]
+    assert left_out[2] == ["torch-tuned again", "torch-default"]
+    assert left_out[3] == ["torch-tuned again", "torch-default", "torch-tensor"]
+
+
+def test_with_a_step_its_epochs_fit_too_and_are_no_longer() -> None:
+    plan = _plan_all(240, step_s_per_sample=0.0004)
+    assert plan.left_out == ()
+    assert fewest_samples([pace.contender for pace in _DEFAULT_SET], 64, 2) <= plan.step_samples <= plan.num_samples
+    cost_s = sum(
+        pace.num_epochs * pace.s_per_sample * plan.num_samples
+        + pace.num_epochs * (pace.s_per_sample + 0.0004) * plan.step_samples * pace.contender.feeds_step
+        for pace in _DEFAULT_SET
+    )
+    assert cost_s <= 240
+
+
+@pytest.mark.parametrize("step_s", [1e-5, 0.0004, 0.003])
+@pytest.mark.parametrize("seconds_left", [100, 180, 400, 3000])
+def test_no_epoch_is_shorter_than_what_shows_a_throughput(step_s: float, seconds_left: float) -> None:
+    plan = _plan_all(seconds_left, step_s)
+    fewest = fewest_samples([CONTENDERS[name] for name in plan.names if name in CONTENDERS], 64, 2)
+    assert min(plan.num_samples, plan.step_samples) >= fewest
+
+
+def test_a_step_that_is_too_slow_says_which_budget_would_do() -> None:
+    with pytest.raises(BenchmarkError, match=r"with and without the step don't fit; give --budget (\d+)") as caught:
+        _plan_all(70, step_s_per_sample=0.1)
+    suggested = int(str(caught.value).rsplit(maxsplit=1)[-1])
+    assert _plan_all(suggested - 20, step_s_per_sample=0.1).step_samples > 0
+
+
+def test_no_more_samples_than_make_sense() -> None:
+    options = {"batch_size": 64, "num_threads": 2, "seconds_left": 3600, "budget_s": 3600, "read_s": 0.0}
+    assert plan_rounds(_PACES, **options, most_samples=1000).num_samples == 896
+    assert plan_rounds(_PACES, **options).num_samples > 1000
+
+
+def test_a_bound_is_reckoned_with_the_rounds_in_which_it_runs() -> None:
+    bound = Pace(BOUNDS[1], 0.001, start_s=0.0)
+    assert bound.num_epochs == 4  # a warm-up and rounds 1, 4 and 7
+    contenders = [CONTENDERS["torch-tuned"], BOUNDS[1]]
+    round_s = {"torch-tuned": 1.0, "decode": 3.0}
+    for seconds_left, expected in ((16.1, None), (15.9, "decode")):
+        late = next_to_leave_out(contenders, round_s, rounds_done=0, seconds_left=seconds_left, budget_s=0.0)
+        assert (late.name if late else None) == expected
+    late = next_to_leave_out(contenders, round_s, rounds_done=4, seconds_left=6.1, budget_s=0.0)
+    assert late is None  # three of the one and one of the other
+
+
+def test_bounds_alone_are_not_what_stays() -> None:
+    contenders = [CONTENDERS["torch-default"], *BOUNDS]
+    round_s = dict.fromkeys([contender.name for contender in contenders], 9.0)
+    late = next_to_leave_out(contenders, round_s, rounds_done=0, seconds_left=1.0, budget_s=1.0)
+    assert late is not None
+    assert late.kind == "bound"

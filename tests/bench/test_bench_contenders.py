@@ -2,28 +2,61 @@
 
 from __future__ import annotations
 
+import importlib.util
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import psutil
 import pytest
+import torch
+from PIL import Image
+from torchvision import transforms as tv
+from torchvision.transforms import v2
 
 from gpufeed.bench.checks import check_same_images
-from gpufeed.bench.contenders import BASELINE, CONTENDERS, Contender, contenders_named, default_names
+from gpufeed.bench.contenders import (
+    BASELINE,
+    CONTENDERS,
+    Contender,
+    configured,
+    contenders_named,
+    copy_of,
+    custom_contender,
+    default_names,
+)
+from gpufeed.bench.contenders.torch_gpu import split_at_cast
 from gpufeed.bench.images import choose, list_image_folder
 from gpufeed.bench.measure import explained_epoch
 from gpufeed.bench.process import ContenderProcess, end_all
 from gpufeed.bench.workload import Workload
+from gpufeed.config import Config, GpufeedSettings, TorchSettings
 from gpufeed.errors import ArgumentError, BenchmarkError, UnsupportedError
 
 Processes = dict[str, ContenderProcess]
+
+_ON_A_GPU = ("torch-cuda-decode", "torch-uint8", "dali-proxy")
+_OPTIONAL = {"torch-stateful": "torchdata", "spdl": "spdl"}
+_HERE = [
+    pytest.param(
+        name,
+        marks=pytest.mark.skipif(
+            name in _OPTIONAL and importlib.util.find_spec(_OPTIONAL[name]) is None,
+            reason=f"{_OPTIONAL.get(name)} isn't installed",
+        ),
+    )
+    for name in CONTENDERS
+    if name not in _ON_A_GPU
+]
 
 
 @pytest.fixture(scope="module")
 def processes(fake: Callable[..., Contender]) -> Iterator[Processes]:
     """A prepared process for every contender and for two fakes; they import their libraries at the same time."""
-    contenders = [*CONTENDERS.values(), fake("one_short"), fake("dies")]
+    own = [CONTENDERS[entry.values[0]] for entry in _HERE]
+    contenders = [*own, fake("one_short"), fake("dies")]
     started = {contender.name: ContenderProcess(contender) for contender in contenders}
     try:
         for process in started.values():
@@ -43,7 +76,7 @@ def workload(photos: Path) -> Workload:
     return Workload(files.root, files.classes, paths, targets, "train", batch_size=4, num_threads=2)
 
 
-@pytest.mark.parametrize("name", CONTENDERS)
+@pytest.mark.parametrize("name", _HERE)
 def test_each_iter_is_one_whole_epoch_with_images_like_the_baselines(
     name: str, processes: Processes, workload: Workload
 ) -> None:
@@ -57,7 +90,7 @@ def test_each_iter_is_one_whole_epoch_with_images_like_the_baselines(
     check_same_images(BASELINE, reference, name, epoch)
 
 
-@pytest.mark.parametrize("name", CONTENDERS)
+@pytest.mark.parametrize("name", _HERE)
 @pytest.mark.parametrize("num_samples", [1, 5])
 def test_epochs_of_one_or_two_batches_are_whole_too(
     name: str, num_samples: int, processes: Processes, workload: Workload
@@ -68,7 +101,7 @@ def test_epochs_of_one_or_two_batches_are_whole_too(
         assert processes[name].run_epoch().num_samples == num_samples
 
 
-@pytest.mark.parametrize("name", [name for name in CONTENDERS if name != "dali-handwritten"])
+@pytest.mark.parametrize("name", [entry for entry in _HERE if entry.values[0] != "dali-handwritten"])
 def test_the_evaluation_transform_runs_too(name: str, processes: Processes, workload: Workload) -> None:
     processes[name].open(replace(workload, transform="eval"))
     assert processes[name].run_epoch().shape == (3, 224, 224)
@@ -79,13 +112,14 @@ def test_the_handwritten_graph_refuses_another_transform(processes: Processes, w
         processes["dali-handwritten"].open(replace(workload, transform="eval"))
 
 
-@pytest.mark.parametrize("name", CONTENDERS)
+@pytest.mark.parametrize("name", _HERE)
 def test_leaving_ends_worker_processes(name: str, processes: Processes, workload: Workload) -> None:
     process = processes[name]
     process.open(workload)
     process.run_epoch()
     workers = psutil.Process(process.pid).children(recursive=True)
-    assert len(workers) == (2 if name in ("torch-tuned", "torch-tensor") else 0)
+    has_workers = name.startswith("torch-") and name != "torch-default"
+    assert len(workers) == (2 if has_workers else 0)
     process.close()
     assert psutil.wait_procs(workers, timeout=10)[1] == []
 
@@ -129,7 +163,7 @@ def test_names_choose_in_the_tables_order() -> None:
 @pytest.mark.parametrize(
     ("names", "problem"),
     [
-        (["spdl"], "there is no contender 'spdl'; there are torch-default, torch-tuned"),
+        (["ffcv"], "there is no contender 'ffcv'; there are torch-default, torch-tuned"),
         (["gpufeed", "gpufeed"], "the contender 'gpufeed' is named twice"),
         (["", " "], "name at least one contender of torch-default"),
     ],
@@ -137,3 +171,130 @@ def test_names_choose_in_the_tables_order() -> None:
 def test_wrong_names_are_refused(names: list[str], problem: str) -> None:
     with pytest.raises(ArgumentError, match=problem):
         contenders_named(names)
+
+
+@pytest.mark.parametrize("name", _ON_A_GPU)
+def test_without_a_gpu_what_needs_one_says_so(name: str, workload: Workload) -> None:
+    contender = CONTENDERS[name]
+    assert not contender.default
+    assert contender.leave_out_rank is not None
+    with (
+        pytest.raises(UnsupportedError, match="needs an NVIDIA GPU, and batches end on the CPU here"),
+        contender.load_factory()(workload),
+    ):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("name", "module", "sentence"),
+    [
+        ("torch-stateful", "torchdata", r"it needs torchdata \(.*\); `pip install torchdata` brings it"),
+        ("spdl", "spdl", r"it needs SPDL \(.*\); `pip install spdl` brings it"),
+    ],
+)
+def test_what_is_not_installed_is_named(
+    name: str, module: str, sentence: str, workload: Workload, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(UnsupportedError, match=sentence), CONTENDERS[name].load_factory()(workload):
+        pass
+
+
+_NORMALIZE = ((0.5, 0.4, 0.3), (0.2, 0.3, 0.4))
+
+
+@pytest.mark.parametrize(
+    "transform",
+    [
+        tv.Compose([tv.CenterCrop(9), tv.ToTensor(), tv.Normalize(*_NORMALIZE)]),
+        tv.Compose([tv.Compose([tv.CenterCrop(9), tv.PILToTensor()]), tv.ConvertImageDtype(torch.float32)]),
+        v2.Compose([v2.CenterCrop(9), v2.ToImage(), v2.ToDtype(torch.float32, scale=True), v2.Normalize(*_NORMALIZE)]),
+    ],
+    ids=["v1", "v1 without Normalize", "v2"],
+)
+def test_a_transform_split_at_its_cast_gives_the_same(transform: Callable[[object], torch.Tensor]) -> None:
+    rng = np.random.default_rng(0)
+    images = [Image.fromarray(rng.integers(0, 256, size=(11, 17, 3), dtype=np.uint8)) for _ in range(3)]
+    split = split_at_cast(transform)
+    uint8 = torch.stack([split.on_host(image) for image in images])
+    assert uint8.dtype == torch.uint8
+    torch.testing.assert_close(
+        split.on_device(uint8), torch.stack([transform(image) for image in images]), rtol=0, atol=1e-6
+    )
+
+
+@pytest.mark.parametrize(
+    ("transform", "why"),
+    [
+        (tv.Compose([tv.CenterCrop(9), tv.PILToTensor()]), "this transform has none"),
+        (tv.Compose([tv.ToTensor(), tv.RandomErasing()]), "once for a whole batch, and RandomErasing can't be"),
+        (tv.Compose([tv.PILToTensor(), tv.ConvertImageDtype(torch.float16)]), "this transform has none"),
+    ],
+)
+def test_what_cannot_be_split_is_refused(transform: object, why: str) -> None:
+    with pytest.raises(UnsupportedError, match=why):
+        split_at_cast(transform)
+
+
+_OWN = """
+from contextlib import contextmanager
+import torch
+
+def plain(workload):
+    return [(torch.zeros(2, 3, 1, 1), torch.tensor([0, 0]))]
+
+@contextmanager
+def entered(workload):
+    print("entered")
+    yield plain(workload)
+    print("left")
+
+batch_size = 3
+"""
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Path:
+    """A file with contenders."""
+    path = tmp_path / "own.py"
+    path.write_text(_OWN)
+    return path
+
+
+@pytest.mark.parametrize("name", ["plain", "entered"])
+def test_a_files_factory_returns_a_loader_or_a_context_manager(
+    name: str, own: Path, workload: Workload, capsys: pytest.CaptureFixture[str]
+) -> None:
+    contender = custom_contender(f"{own}:{name}")
+    assert (contender.name, contender.kind) == (name, "loader")
+    with contender.load_factory()(workload) as epochs:
+        assert len(list(epochs)) == len(list(epochs)) == 1
+    assert capsys.readouterr().out == ("entered\nleft\n" if name == "entered" else "")
+
+
+def test_a_files_contender_must_be_there_and_a_function_of_a_free_name(own: Path) -> None:
+    with pytest.raises(ArgumentError, match=r"there is no file gone\.py"):
+        custom_contender("gone.py:plain")
+    with pytest.raises(ArgumentError, match=r"batch_size is of type int, not a function that takes a workload"):
+        custom_contender(f"{own}:batch_size").load_factory()
+    with pytest.raises(ArgumentError, match="has the name of one of gpufeed's own; give it another"):
+        custom_contender(f"{own}:gpufeed")
+
+
+def test_the_copy_is_the_baseline_under_another_name_and_goes_first() -> None:
+    baseline = CONTENDERS[BASELINE]
+    copy = copy_of(baseline)
+    assert (copy.name, copy.kind, copy.factory) == ("torch-tuned again", "copy", baseline.factory)
+    ranks = [contender.leave_out_rank for contender in CONTENDERS.values() if contender.leave_out_rank is not None]
+    assert copy.leave_out_rank is not None
+    assert copy.leave_out_rank < min(ranks)
+
+
+def test_a_files_settings_reach_the_two_that_they_are_for() -> None:
+    config = Config(TorchSettings(num_workers=3, prefetch_factor=4), GpufeedSettings(num_threads=5, prefetch_factor=6))
+    tuned, ours, other = (configured(CONTENDERS[name], config) for name in (BASELINE, "gpufeed", "torch-default"))
+    assert tuned.options == (("settings", config.torch),)
+    assert ours.options == (("settings", config.gpufeed),)
+    assert (tuned.batches_in_flight(2), ours.batches_in_flight(2)) == (13, 7)
+    assert other == CONTENDERS["torch-default"]
+    assert configured(tuned, Config()) == tuned

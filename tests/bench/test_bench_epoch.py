@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
 import torch
 
+from gpufeed.bench import epoch as epoch_module
 from gpufeed.bench.checks import check_same_images
 from gpufeed.bench.epoch import check_epoch, run_epoch
 from gpufeed.bench.workload import Workload
@@ -115,3 +117,35 @@ def test_a_workload_validates_itself(change: dict[str, object], rule: str) -> No
 
 def test_a_workload_knows_what_an_epoch_adds_up_to() -> None:
     assert (len(_WORKLOAD), _WORKLOAD.num_batches, _WORKLOAD.target_sum) == (11, 3, 10)
+
+
+def test_with_a_step_every_batch_is_fed_and_the_step_is_timed_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr(epoch_module.time, "perf_counter", lambda: now[0])
+    fed: list[int] = []
+
+    def batches() -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        for batch in _batches():
+            now[0] += 1.0
+            yield batch
+
+    def step(batch: tuple[torch.Tensor, torch.Tensor]) -> None:
+        fed.append(len(batch[0]))
+        now[0] += 0.25
+
+    epoch = run_epoch(batches(), _WORKLOAD, step=step)
+    check_epoch(epoch, _WORKLOAD)
+    assert fed == [4, 4, 3]
+    assert epoch.step_s == 0.75
+    assert epoch.waits_s == (1.0, 1.0, 1.0)
+    assert epoch.elapsed_s == 3.75
+    assert epoch.first_batch_s == 1.0
+    assert epoch.wait_share == 0.8
+
+
+def test_a_bounds_batches_may_be_numbers_and_have_no_targets() -> None:
+    epoch = run_epoch([4, 4, 3], _WORKLOAD, is_bound=True)
+    check_epoch(epoch, _WORKLOAD, is_bound=True)
+    assert (epoch.num_samples, epoch.num_batches, epoch.step_s, epoch.gpu) == (11, 3, 0.0, None)
+    with pytest.raises(BenchmarkError, match="samples per epoch must be 11, got 8"):
+        check_epoch(run_epoch([4, 4], _WORKLOAD, is_bound=True), _WORKLOAD, is_bound=True)

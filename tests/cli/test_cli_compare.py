@@ -18,8 +18,9 @@ from PIL import Image
 from gpufeed.bench import synthetic
 from gpufeed.bench.budget import MIN_ROUNDS
 from gpufeed.bench.measure import Request
-from gpufeed.bench.results import Comparison, ContenderResult, Epoch, Measurement, from_json
+from gpufeed.bench.results import Comparison, ContenderResult, Epoch, Measurement, from_json, write_json
 from gpufeed.cli import compare, main
+from gpufeed.config import Config, TorchSettings, write_config
 
 
 @pytest.fixture
@@ -86,6 +87,8 @@ def test_defaults(photos: Path, asked: list[Request]) -> None:
     ]
     assert (request.transform, request.batch_size, request.device, request.budget_s) == ("train", 64, "auto", 90)
     assert request.num_threads == len(os.sched_getaffinity(0))
+    assert [bound.name for bound in request.bounds] == ["storage", "decode", "region-decode", "cached", "synthetic"]
+    assert (request.with_copy, request.step, request.cache) == (True, "none", "warm")
     assert len(request.files) == 6
 
 
@@ -99,6 +102,45 @@ def test_options(photos: Path, asked: list[Request], monkeypatch: pytest.MonkeyP
     assert [contender.name for contender in request.contenders] == ["gpufeed"]
     assert (request.transform, request.batch_size, request.num_threads) == (f"{file}:t", 7, 3)
     assert (request.device, request.budget_s) == ("cuda:1", 33.5)
+
+
+def test_options_of_what_is_measured_beside(photos: Path, asked: list[Request], tmp_path: Path) -> None:
+    own = tmp_path / "own.py"
+    own.write_text("def mine(workload): ...")
+    tuned = tmp_path / "tuned.toml"
+    write_config(Config(TorchSettings(num_workers=1, prefetch_factor=3)), tuned)
+    options = f"--no-bounds --step 25ms --cache cold --contender {own}:mine --config {tuned}"
+    assert _compare(photos, *options.split()).exit_code == 0
+    (request,) = asked
+    assert (request.bounds, request.step, request.cache) == ((), "25ms", "cold")
+    names = [contender.name for contender in request.contenders]
+    assert names == ["torch-default", "torch-tuned", "torch-tensor", "gpufeed", "mine"]
+    assert dict(request.contenders[1].options) == {"settings": TorchSettings(num_workers=1, prefetch_factor=3)}
+    assert request.contenders[4].factory == f"{own}:mine"
+
+
+def test_a_report_and_a_picture_are_written_beside_the_table(
+    photos: Path, asked: list[Request], tmp_path: Path
+) -> None:
+    page, picture = tmp_path / "report.html", tmp_path / "report.png"
+    result = _compare(photos, "--html", page, "--png", picture)
+    assert result.exit_code == 0, result.output
+    assert page.read_text().startswith("<!doctype html>")
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert f"the report is in {page}" in result.stderr
+
+
+def test_two_earlier_runs_are_compared_without_measuring(asked: list[Request], tmp_path: Path) -> None:
+    old, new = tmp_path / "old.json", tmp_path / "new.json"
+    write_json(_COMPARISON, old)
+    write_json(replace(_COMPARISON, batch_size=32), new)
+    refused = _compare("--load", old, new)
+    assert refused.exit_code == 2
+    assert "give --force to compare all the same" in refused.stderr
+    forced = _compare("--load", old, new, "--force")
+    assert forced.exit_code == 0
+    assert "torch-tuned" in forced.stdout
+    assert asked == []
 
 
 def test_without_data_the_built_in_images_are_made_and_used(
@@ -120,7 +162,15 @@ def test_without_data_the_built_in_images_are_made_and_used(
         ([__file__], "is a file, not an image folder. Give an image folder"),
         (["--transform", "test"], "the transform must be one of train, eval, or FILE.py:NAME, got 'test'"),
         (["--transform", "gone.py:train"], "there is no file gone.py"),
-        (["--contenders", "gpufeed,spdl"], "there is no contender 'spdl'; there are torch-default"),
+        (["--contenders", "gpufeed,ffcv"], "there is no contender 'ffcv'; there are torch-default"),
+        (["--contender", "gone.py:mine"], "there is no file gone.py"),
+        (["--contender", f"{__file__}:_compare", "--contender", f"{__file__}:_compare"], "two contenders are named"),
+        (["--step", "resnet9"], "the step must be none, resnet18, resnet50, vit_b_16, a time such as 25ms"),
+        (["--config", "/no/such.toml"], "/no/such.toml"),
+        (["--html", "/no/such/folder/x.html"], "there is no folder /no/such/folder"),
+        (["--png", __file__], "test_cli_compare.py"),
+        (["--force"], "--force belongs to --load OLD NEW"),
+        (["--load", "/no/old.json", "/no/new.json"], "/no/old.json can't be read"),
         (["--contenders", ","], "name at least one contender of torch-default"),
         (["--batch-size", "0"], "--batch-size must be at least 1, got 0"),
         (["--num-workers", "0"], "--num-workers must be at least 1, got 0"),
@@ -180,6 +230,7 @@ def test_an_interrupted_comparison_is_delivered_with_exit_code_130(
 
 def test_ctrl_c_shows_the_rounds_so_far_and_leaves_no_process(photos: Path) -> None:
     arguments = ["compare", str(photos), "--contenders", "torch-tuned", "--batch-size", "2", "--num-workers", "2"]
+    arguments += ["--no-bounds"]
     with subprocess.Popen(
         [sys.executable, "-m", "gpufeed", *arguments, "--device", "cpu", "--budget", "300"],
         stdout=subprocess.PIPE,
@@ -192,7 +243,7 @@ def test_ctrl_c_shows_the_rounds_so_far_and_leaves_no_process(photos: Path) -> N
         process.send_signal(signal.SIGINT)
         output, rest = process.communicate()
     assert process.returncode == 130
-    assert len(below) == 3  # the contender's process and its two workers
+    assert len(below) == 6  # the contender's process and its copy's, and two workers each
     assert psutil.wait_procs(below, timeout=30)[1] == []
     assert "stopped by you after" in output
     assert "torch-tuned" in output

@@ -7,25 +7,43 @@ first ``iter()``, whose time to the first batch is measured. Leaving ends every 
 :class:`~gpufeed.errors.UnsupportedError` where it can't do exactly this workload; an optional contender is then left
 out, and the sentence is shown.
 
-To add a contender, write a factory and add it to ``CONTENDERS``.
+A bound's factory enters an iterable of the same kind, whose batches may also be plain numbers of samples: what was
+read or decoded and thrown away. To add a contender, write a factory and add it to ``CONTENDERS``; to measure one
+without adding it, name its file as `custom_contender` takes it.
 """
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 
+from gpufeed.bench.results import Kind
 from gpufeed.bench.workload import Workload
+from gpufeed.config import Config
 from gpufeed.errors import ArgumentError
-from gpufeed.pipelines import load_object
+from gpufeed.pipelines import load_object, split_reference
 
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["BASELINE", "CONTENDERS", "Batch", "Contender", "Epochs", "Factory", "contenders_named", "default_names"]
+__all__ = [
+    "BASELINE",
+    "BOUNDS",
+    "CONTENDERS",
+    "Batch",
+    "Contender",
+    "Epochs",
+    "Factory",
+    "configured",
+    "contenders_named",
+    "copy_of",
+    "custom_contender",
+    "default_names",
+]
 
 Batch: TypeAlias = "tuple[torch.Tensor, torch.Tensor] | Any"
 """Of a pipeline, tensors and lists in any structure."""
@@ -56,6 +74,10 @@ class Contender:
             left out.
         queued_batches: batches it has under way at once, whatever the number of threads.
         queued_batches_per_thread: and in addition for each thread or worker process.
+        kind: a loader, the baseline's copy, or a bound.
+        every: it runs in the first of this many rounds: 1 for each round.
+        feeds_step: whether it also runs with a training step, where one is asked for.
+        options: keyword arguments of the factory besides the workload, by name.
     """
 
     name: str
@@ -65,6 +87,14 @@ class Contender:
     leave_out_rank: int | None = None
     queued_batches: int = 0
     queued_batches_per_thread: int = 0
+    kind: Kind = "loader"
+    every: int = 1
+    feeds_step: bool = True
+    options: tuple[tuple[str, Any], ...] = ()
+
+    def runs_in(self, round_index: int) -> bool:
+        """Whether it is measured in this round, counted from 0."""
+        return round_index % self.every == 0
 
     def batches_in_flight(self, num_threads: int) -> int:
         """How many batches it has under way at once, at least 1."""
@@ -73,8 +103,31 @@ class Contender:
     def load_factory(self) -> Factory:
         """Import the factory, and with it whatever loader it uses."""
         module, _, name = self.factory.rpartition(":")
-        found = load_object(self.factory) if module.endswith(".py") else getattr(importlib.import_module(module), name)
-        return cast(Factory, found)
+        options = dict(self.options)
+        if module.endswith(".py"):
+            found = cast(Any, load_object(self.factory))
+            return _entered(self.factory, partial(found, **options) if options else found)
+        return cast(Factory, partial(getattr(importlib.import_module(module), name), **options))
+
+
+def _entered(reference: str, factory: Any) -> Factory:
+    """A person's factory; where it returns a loader that isn't a context manager, that is what is entered."""
+    if not callable(factory):
+        raise ArgumentError(
+            f"{reference} is of type {type(factory).__name__}, not a function that takes a workload and gives a loader"
+        )
+    make: Callable[[Workload], Any] = factory
+
+    @contextmanager
+    def entered(workload: Workload) -> Generator[Iterable[Batch]]:
+        made = make(workload)
+        if not hasattr(made, "__enter__"):
+            yield made
+            return
+        with made as loader:
+            yield loader
+
+    return entered
 
 
 _HERE = "gpufeed.bench.contenders"
@@ -102,6 +155,47 @@ CONTENDERS = {
             queued_batches_per_thread=2,
         ),
         Contender(
+            "torch-prefetch",
+            f"{_HERE}.torch_loaders:torch_prefetch",
+            "torch-tuned, and a thread that keeps 5 batches on the device, by gpufeed.PrefetchLoader",
+            default=False,
+            leave_out_rank=2,
+            queued_batches=5,
+            queued_batches_per_thread=2,
+        ),
+        Contender(
+            "torch-stateful",
+            f"{_HERE}.torch_loaders:torch_stateful",
+            "torch-tuned, with torchdata's StatefulDataLoader in place of torch's",
+            default=False,
+            leave_out_rank=2,
+            queued_batches_per_thread=2,
+        ),
+        Contender(
+            "torch-cuda-decode",
+            f"{_HERE}.torch_gpu:torch_cuda_decode",
+            "workers read bytes; torchvision's CUDA decoder and transforms.v2 do the rest on the GPU",
+            default=False,
+            leave_out_rank=2,
+            queued_batches_per_thread=2,
+        ),
+        Contender(
+            "torch-uint8",
+            f"{_HERE}.torch_gpu:torch_uint8",
+            "torch-tuned, but uint8 crosses the bus, and the GPU casts and normalises",
+            default=False,
+            leave_out_rank=2,
+            queued_batches_per_thread=2,
+        ),
+        Contender(
+            "spdl",
+            f"{_HERE}.spdl_loader:spdl",
+            "an SPDL pipeline that runs the same dataset in threads",
+            default=False,
+            leave_out_rank=2,
+            queued_batches=4,
+        ),
+        Contender(
             "gpufeed",
             f"{_HERE}.gpufeed_loader:gpufeed",
             "gpufeed.DataLoader",
@@ -115,9 +209,48 @@ CONTENDERS = {
             leave_out_rank=2,
             queued_batches=2,
         ),
+        Contender(
+            "dali-proxy",
+            f"{_HERE}.dali_proxy:dali_proxy",
+            "torch's DataLoader whose workers hand paths to a DALI graph on the GPU, by DALI's proxy",
+            default=False,
+            leave_out_rank=2,
+            queued_batches_per_thread=2,
+        ),
     )
 }
 """Every contender by name, in the order in which tables show them."""
+
+_BOUND_EVERY = 3  # rounds: a bound is steadier than what it bounds, and is there for shares, not for ratios
+_LAST_TO_GO = 9  # nothing else tells what holds a loader back; those that cost next to nothing go after the others
+
+
+_CHEAP = ("storage", "cached", "synthetic")
+
+
+def _bound(name: str, factory: str, summary: str, queued_batches: int = 0, feeds_step: bool = False) -> Contender:
+    return Contender(
+        name,
+        f"{_HERE}.bounds:{factory}",
+        summary,
+        leave_out_rank=_LAST_TO_GO + (name in _CHEAP),
+        queued_batches=queued_batches,
+        kind="bound",
+        every=_BOUND_EVERY,
+        feeds_step=feeds_step,
+    )
+
+
+BOUNDS = (
+    _bound("storage", "storage", "the files' bytes are read, and nothing else", queued_batches=2),
+    _bound("decode", "decode", "whole images are read and decoded by DALI, and nothing else", queued_batches=2),
+    _bound("region-decode", "region_decode", "only the windows that the transform's crop keeps are decoded", 2),
+    _bound("cached", "cached", "a few real batches on the device, over and over", feeds_step=True),
+    _bound("synthetic", "synthetic", "one tensor on the device, over and over", feeds_step=True),
+)
+"""What no loader can exceed, from the disk to the device. They share one process."""
+
+_CUSTOM_RANK = 8  # asked for by name and file: only the bounds stay longer
 
 
 def default_names() -> tuple[str, ...]:
@@ -141,3 +274,55 @@ def contenders_named(names: Iterable[str]) -> tuple[Contender, ...]:
         if wanted.count(name) > 1:
             raise ArgumentError(f"the contender {name!r} is named twice; name each once")
     return tuple(contender for contender in CONTENDERS.values() if contender.name in wanted)
+
+
+def custom_contender(reference: str) -> Contender:
+    """The contender of a person's own file, named as its factory is; the file isn't run.
+
+    Args:
+        reference: ``FILE.py:NAME``. ``NAME`` takes a `Workload` and returns an iterable whose every ``iter()`` is one
+            whole epoch of batches as the workload describes them, or a context manager that enters one.
+
+    Raises:
+        ArgumentError: the form is wrong, the file is missing, or a contender of gpufeed's own has this name.
+    """
+    _, name = split_reference(reference)
+    if name in CONTENDERS:
+        raise ArgumentError(f"the contender {reference} has the name of one of gpufeed's own; give it another")
+    return Contender(
+        name,
+        reference,
+        f"{name} of {reference.rpartition(':')[0]}",
+        default=False,
+        leave_out_rank=_CUSTOM_RANK,
+        queued_batches_per_thread=2,  # as torch's own: what a file does can't be known
+    )
+
+
+def configured(contender: Contender, config: Config) -> Contender:
+    """``torch-tuned`` and ``gpufeed`` with the settings of a file that ``gpufeed tune`` wrote; others as they are."""
+    settings = {BASELINE: config.torch, "gpufeed": config.gpufeed}.get(contender.name)
+    if settings is None:
+        return contender
+    return replace(
+        contender,
+        summary=f"{contender.summary}; as tuned: {settings}",
+        options=(("settings", settings),),
+        queued_batches=settings.batches_in_flight + 1,
+        queued_batches_per_thread=0,
+    )
+
+
+def copy_of(contender: Contender) -> Contender:
+    """The contender once more, in a process of its own: how much two runs of one thing differ is the machine's noise.
+
+    It is the first to be left out where the budget is short.
+    """
+    return replace(
+        contender,
+        name=f"{contender.name} again",
+        summary=f"{contender.name} once more, to show this machine's noise",
+        kind="copy",
+        leave_out_rank=-1,
+        feeds_step=False,
+    )

@@ -18,7 +18,7 @@ from gpufeed.errors import UnsupportedError
 if TYPE_CHECKING:
     from gpufeed.bench.contenders import Batch, Epochs
 
-__all__ = ["dali_handwritten"]
+__all__ = ["Crop", "augmented", "crop_of", "dali_handwritten"]
 
 _PREFETCH_DEPTH = 2
 _STEPS = ("RandomResizedCrop", "RandomHorizontalFlip", "ToTensor", "Normalize")
@@ -27,7 +27,7 @@ types: Any = dali_types
 
 
 @dataclass(frozen=True, slots=True)
-class _Crop:
+class Crop:
     """The numbers of a training transform: all of DALI's arguments come from it, none is a default of DALI's."""
 
     size_hw: tuple[int, int]
@@ -51,7 +51,7 @@ def dali_handwritten(workload: Workload) -> Generator[Epochs]:
     """
     if workload.is_pipeline:
         raise UnsupportedError(f"dali-handwritten is written for {', '.join(_STEPS)} alone, and this is a pipeline")
-    epochs = _Epochs(workload, _crop_of(workload.load_transform()))
+    epochs = _Epochs(workload, crop_of(workload.load_transform()))
     try:
         yield epochs
     finally:
@@ -61,7 +61,7 @@ def dali_handwritten(workload: Workload) -> Generator[Epochs]:
 class _Epochs:
     """Runs the graph exactly as often as an epoch has batches, so that no epoch starts with work done before it."""
 
-    def __init__(self, workload: Workload, crop: _Crop) -> None:
+    def __init__(self, workload: Workload, crop: Crop) -> None:
         self._workload = workload
         self._depth = min(_PREFETCH_DEPTH, workload.num_batches)
         self._make = _graph(workload, crop, self._depth)
@@ -94,7 +94,7 @@ class _Epochs:
         self._pipeline = None
 
 
-def _graph(workload: Workload, crop: _Crop, depth: int) -> Callable[[], Any]:
+def _graph(workload: Workload, crop: Crop, depth: int) -> Callable[[], Any]:
     on_gpu = workload.device != "cpu"
 
     def define() -> tuple[Any, Any]:
@@ -104,23 +104,7 @@ def _graph(workload: Workload, crop: _Crop, depth: int) -> Callable[[], Any]:
             shuffle_after_epoch=True,
             pad_last_batch=True,
         )
-        images = fn.decoders.image_random_crop(
-            encoded,
-            device="mixed" if on_gpu else "cpu",
-            output_type=types.RGB,
-            random_area=list(crop.area),
-            random_aspect_ratio=list(crop.aspect_ratio),
-            num_attempts=10,
-        )
-        images = fn.resize(images, size=list(crop.size_hw), interp_type=types.INTERP_LINEAR, antialias=True)
-        images = fn.crop_mirror_normalize(
-            images,
-            dtype=types.FLOAT,
-            output_layout="CHW",
-            mean=list(crop.mean_255),
-            std=list(crop.std_255),
-            mirror=fn.random.coin_flip(probability=crop.flip_probability),
-        )
+        images = augmented(encoded, crop, on_gpu)
         return images, targets.gpu() if on_gpu else targets
 
     make: Any = pipeline_def(define)  # pyright: ignore[reportCallIssue, reportArgumentType, reportUnknownVariableType]
@@ -133,19 +117,49 @@ def _graph(workload: Workload, crop: _Crop, depth: int) -> Callable[[], Any]:
     )
 
 
-def _crop_of(transform: Any) -> _Crop:
+def augmented(encoded: Any, crop: Crop, on_gpu: bool) -> Any:
+    """The nodes from encoded images to float32 (C, H, W): random-crop decoder, antialiased resize, normalisation."""
+    images = fn.decoders.image_random_crop(
+        encoded,
+        device="mixed" if on_gpu else "cpu",
+        output_type=types.RGB,
+        random_area=list(crop.area),
+        random_aspect_ratio=list(crop.aspect_ratio),
+        num_attempts=10,
+    )
+    images = fn.resize(images, size=list(crop.size_hw), interp_type=types.INTERP_LINEAR, antialias=True)
+    return fn.crop_mirror_normalize(
+        images,
+        dtype=types.FLOAT,
+        output_layout="CHW",
+        mean=list(crop.mean_255),
+        std=list(crop.std_255),
+        mirror=fn.random.coin_flip(probability=crop.flip_probability),
+    )
+
+
+def crop_of(transform: Any, name: str = "dali-handwritten") -> Crop:
+    """The numbers of a random resized crop, a flip and a normalisation.
+
+    Args:
+        transform: what has them.
+        name: the contender's, for the message.
+
+    Raises:
+        UnsupportedError: the transform is another.
+    """
     steps: list[Any] = list(getattr(transform, "transforms", ()))
     kinds = tuple(type(step).__name__ for step in steps)
     if kinds != _STEPS:
         raise UnsupportedError(
-            f"dali-handwritten is written for {', '.join(_STEPS)} alone, and this transform is "
+            f"{name} is written for {', '.join(_STEPS)} alone, and this transform is "
             f"{', '.join(kinds) or type(transform).__name__}"
         )
     crop, flip, _, normalize = steps
     if getattr(crop.interpolation, "value", crop.interpolation) != "bilinear":
-        raise UnsupportedError(f"dali-handwritten resizes bilinearly, and this transform asks for {crop.interpolation}")
+        raise UnsupportedError(f"{name} resizes bilinearly, and this transform asks for {crop.interpolation}")
     height, width = crop.size
-    return _Crop(
+    return Crop(
         size_hw=(height, width),
         area=tuple(crop.scale),
         aspect_ratio=tuple(crop.ratio),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from gpufeed.bench.contenders.folder import WorkloadFolder
 from gpufeed.bench.contenders.torch_side import ShuffledIndices, opened_source
 from gpufeed.bench.workload import Workload
+from gpufeed.config import GpufeedSettings
 from gpufeed.pipelines import Pipeline
 
 if TYPE_CHECKING:
@@ -19,8 +20,12 @@ __all__ = ["gpufeed"]
 
 
 @contextmanager
-def gpufeed(workload: Workload) -> Generator[Epochs]:
+def gpufeed(workload: Workload, settings: GpufeedSettings | None = None) -> Generator[Epochs]:
     """``gpufeed.DataLoader`` over the same dataset, with the workload's threads, device and seed.
+
+    Args:
+        workload: what is to be done.
+        settings: in place of the workload's threads and the loader's defaults.
 
     Raises:
         UnsupportedError: gpufeed can't do the transform exactly.
@@ -29,6 +34,7 @@ def gpufeed(workload: Workload) -> Generator[Epochs]:
     from gpufeed import DataLoader
 
     importlib.import_module("nvidia.dali")  # imports aren't part of the time to the first batch, for anyone
+    settings = settings or GpufeedSettings(workload.num_threads)
     subject = workload.load_subject()
     sampler = None if workload.indices is None else ShuffledIndices(workload.indices, workload.seed)
     if isinstance(subject, Pipeline):
@@ -43,6 +49,8 @@ def gpufeed(workload: Workload) -> Generator[Epochs]:
         pipeline=pipeline,
         device=workload.device,
         seed=workload.seed,
-        num_threads=workload.num_threads,
+        num_threads=settings.num_threads,
+        prefetch_factor=settings.prefetch_factor,
+        decode=settings.decode(),
     ) as loader:
         yield loader
