@@ -1,0 +1,124 @@
+"""What the page and the picture draw and no other part of the results has: rates' intervals, GPU use, last rounds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gpufeed.bench.report.quantities import TIMES
+from gpufeed.bench.results import Comparison, ContenderResult, GpuUse, Mode
+from gpufeed.bench.statistics import MIN_ROUNDS, Difference, Summary, median, paired_ratio, summarize
+
+__all__ = ["GpuSummary", "Rate", "gpu_summaries", "last_waits", "num_rounds", "rates", "ratio_words"]
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """A contender's rate in one mode, with what is drawn around it.
+
+    Attributes:
+        row: its figures.
+        low: lower end of the 95 % interval of the median rate; ``None`` with too few rounds for one.
+            [Unit: image/second]
+        high: its upper end. [Unit: image/second]
+        rounds: every round's rate, in order. [Unit: image/second]
+    """
+
+    row: Summary
+    low: float | None
+    high: float | None
+    rounds: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GpuSummary:
+    """What a contender made the GPU do, by NVML; what no round tells is ``None``.
+
+    Attributes:
+        name: the contender's.
+        busy_share: of the time, median over the rounds, in [0, 1].
+        jpeg_share: of the time in which the JPEG engines were busy, likewise.
+        memory_bytes: the most over the rounds. [Unit: byte]
+        pcie_received_bytes_per_s: from the host, median over the rounds. [Unit: byte/second]
+    """
+
+    name: str
+    busy_share: float | None
+    jpeg_share: float | None
+    memory_bytes: int | None
+    pcie_received_bytes_per_s: float | None
+
+
+def num_rounds(comparison: Comparison, mode: Mode) -> int:
+    """Rounds of a mode that at least one contender finished."""
+    return len({entry.round_index for result in comparison.contenders for entry in result.in_mode(mode)})
+
+
+def rates(comparison: Comparison, mode: Mode) -> tuple[Rate, ...]:
+    """A row for each contender, copy and bound that finished a round, in the results' order."""
+    results = {result.name: result for result in comparison.contenders}
+    return tuple(_rate(row, results[row.name], mode, comparison.seed) for row in summarize(comparison, mode))
+
+
+def _rate(row: Summary, result: ContenderResult, mode: Mode, seed: int) -> Rate:
+    by_round = {entry.round_index: entry.epoch.images_per_s for entry in result.in_mode(mode)}
+    own = paired_ratio(by_round, dict.fromkeys(by_round, 1.0), seed)  # to 1 in every round: the rate itself
+    return Rate(row, own.low if own else None, own.high if own else None, tuple(by_round.values()))
+
+
+def ratio_words(row: Summary, baseline: str) -> str:
+    """What the ratio to the baseline shows, as ``2.13 × (2.09 to 2.17)``; empty for a bound and without a ratio."""
+    ratio = row.ratio
+    if row.name == baseline:
+        return "the baseline"
+    if ratio is None or row.kind == "bound":
+        return ""
+    if ratio.low is None or ratio.high is None:
+        return f"{ratio.median:.2f} {TIMES}, fewer than {MIN_ROUNDS} rounds"
+    return f"{ratio.median:.2f} {TIMES} ({ratio.low:.2f} to {ratio.high:.2f}){_DIFFERENCES[row.difference]}"
+
+
+_DIFFERENCES: dict[Difference | None, str] = {
+    "none": ", no difference shown",
+    "faster": "",
+    "slower": ", slower",
+    "too few rounds": "",
+    None: "",
+}
+
+
+def last_waits(comparison: Comparison, mode: Mode) -> dict[str, tuple[float, ...]]:
+    """Each loader's waits in its last round of a mode, in order of batches. [Unit: second]"""
+    found = {result.name: result.in_mode(mode) for result in comparison.loaders}
+    return {
+        name: measurements[-1].epoch.waits_s
+        for name, measurements in found.items()
+        if measurements and measurements[-1].epoch.waits_s
+    }
+
+
+def gpu_summaries(comparison: Comparison, mode: Mode) -> tuple[GpuSummary, ...]:
+    """A row for each loader with GPU figures in a mode, in the results' order; empty without a GPU."""
+    found = [(result.name, _seen(result, mode)) for result in comparison.loaders]
+    return tuple(_gpu_summary(name, seen) for name, seen in found if seen)
+
+
+def _seen(result: ContenderResult, mode: Mode) -> list[tuple[GpuUse, float]]:
+    epochs = [entry.epoch for entry in result.in_mode(mode)]
+    return [(epoch.gpu, epoch.elapsed_s) for epoch in epochs if epoch.gpu is not None]
+
+
+def _gpu_summary(name: str, seen: Sequence[tuple[GpuUse, float]]) -> GpuSummary:
+    received = [gpu.pcie_received_bytes / elapsed_s for gpu, elapsed_s in seen if gpu.pcie_received_bytes is not None]
+    return GpuSummary(
+        name=name,
+        busy_share=_median_of([gpu.busy_share for gpu, _ in seen]),
+        jpeg_share=_median_of([gpu.jpeg_share for gpu, _ in seen]),
+        memory_bytes=max((gpu.memory_bytes for gpu, _ in seen if gpu.memory_bytes is not None), default=None),
+        pcie_received_bytes_per_s=_median_of(received),
+    )
+
+
+def _median_of(values: Sequence[float | None]) -> float | None:
+    told = [value for value in values if value is not None]
+    return median(told) if told else None
