@@ -22,6 +22,7 @@ _COMMANDS = {
     "new": "Write a pipeline module to start from, and its test.",
     "pipelines": "List the pipelines that can be named, or show one.",
     "preview": "Draw what the model will see: a contact sheet of a few samples.",
+    "tune": "Find the workers, threads and queues that suit this machine and data.",
     "verify": "Hold gpufeed's pixels and draws on your files to torchvision's.",
 }
 """Each command's module is ``gpufeed.cli.NAME`` and holds ``command``; the text is what ``gpufeed --help`` shows."""

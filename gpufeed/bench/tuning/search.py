@@ -1,0 +1,299 @@
+"""The search: successive halving along one argument after the other. Pure but for what it asks its bench to measure.
+
+Stage by stage, the first of which varies the number of workers or threads:
+
+1. Every setting of the stage is visited once, but for the winner of the stage before, and for the smallest where
+   one would take more than its share of the time.
+2. Those stay that are near the best and no slower than a cheaper one, at most half of them, and always two; they are
+   visited again, for more epochs and in rotated order, until few are left.
+3. Of the last, the cheapest whose median is within the noise of the best is taken. What counts as noise is measured,
+   and never more than 1.5 %, so that what all stages together give away stays small.
+
+The following stages keep what was chosen and vary one further argument each.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from gpufeed.bench.statistics import median
+from gpufeed.bench.tuning.results import Trial, Tuned
+from gpufeed.bench.tuning.space import Setting, Space, cost
+from gpufeed.config import TorchSettings
+from gpufeed.errors import BenchmarkError
+
+__all__ = ["Bench", "Search", "Visit", "cheapest_within", "noise_of", "survivors"]
+
+_ROUNDS = (1, 2, 2)  # measured epochs of a visit, rung by rung
+_FEW_ROUNDS = (2, 2)  # where there are two settings, no halving is to be done
+_CLEARLY = 3.0  # standard deviations of a single epoch
+_NEAR = 0.85  # of the best: an epoch of a second or two may be that much off, not more
+_LEAST_NOISE, _MOST_NOISE = 0.01, 0.015
+_DEAREST_VISIT = 0.12  # of the budget
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """One setting, measured in a process of its own.
+
+    Attributes:
+        images_per_s: of each short epoch. [Unit: image/second]
+        peak_pss_bytes: with full queues; ``None`` where the platform doesn't tell. [Unit: byte]
+        failure: why it can't be used, in words; empty where it can.
+    """
+
+    images_per_s: tuple[float, ...] = ()
+    peak_pss_bytes: int | None = None
+    failure: str = ""
+
+
+class Bench(Protocol):
+    """What measures."""
+
+    def visit(self, setting: Setting, num_epochs: int) -> Visit:
+        """Measure a setting: a discarded epoch and ``num_epochs`` that count."""
+        ...
+
+    def num_samples(self, setting: Setting) -> int:
+        """Samples in an epoch of this setting."""
+        ...
+
+    def seconds_left(self) -> float:
+        """Until the deadline, negative after it. [Unit: second]"""
+        ...
+
+
+@dataclass(slots=True)
+class _Stage:
+    """Rates of this stage, and of the stage before for its winner: earlier ones may have met another machine."""
+
+    rates: dict[Setting, list[float]] = field(default_factory=dict[Setting, list[float]])
+
+    def medians(self) -> dict[Setting, float]:
+        return {setting: median(rates) for setting, rates in self.rates.items() if rates}
+
+
+class Search:
+    """Finds the settings of one loader.
+
+    Args:
+        space: what may be tried.
+        bench: what measures.
+        max_memory_bytes: settings above it are excluded; ``None``: none is. [Unit: byte]
+        tell: is told each trial as it stands after a visit.
+    """
+
+    def __init__(
+        self,
+        space: Space,
+        bench: Bench,
+        max_memory_bytes: int | None = None,
+        tell: Callable[[Trial], None] = lambda _: None,
+    ) -> None:
+        self._space = space
+        self._bench = bench
+        self._max_memory_bytes = max_memory_bytes
+        self._tell = tell
+        self._budget_s = bench.seconds_left()
+        self._trials: dict[Setting, Trial] = {}
+        self._best: Setting | None = None
+        self._depths: tuple[Setting, ...] = ()
+        self._finished = False
+        self._ran_out = False
+        self._last = _Stage()
+
+    def run(self) -> None:
+        """Search until it is done or the time is up. What is known after an exception is in `result` too."""
+        self._race(self._outward(self._space.main), is_first=True)
+        for argument, _ in self._space.others:
+            if self._best is None:
+                break
+            variants = self._space.variants(self._best, argument)
+            if argument == "prefetch_factor":
+                self._depths = variants
+            self._race(variants)
+        self._finished = not self._ran_out
+
+    def result(self) -> Tuned:
+        """What is known so far."""
+        usable = [trial.setting for trial in self._trials.values() if self._is_usable(trial.setting)]
+        best = self._best
+        if best is None and usable:
+            best = cheapest_within({setting: self._trials[setting].rate for setting in usable}, self._noise())
+        return Tuned(
+            loader=self._space.loader,
+            best=best,
+            start=self._space.start,
+            trials=tuple(self._trials.values()),
+            main=tuple(setting for setting in self._space.main if setting in self._trials),
+            depths=tuple(setting for setting in self._depths if setting in self._trials),
+            noise=noise_of(trial.images_per_s for trial in self._trials.values()),
+            over_memory=tuple(setting for setting in self._trials if self._is_over(setting)),
+            finished=self._finished,
+        )
+
+    # Stages -----------------------------------------------------------------------------------------------------------
+
+    def _race(self, candidates: Sequence[Setting], *, is_first: bool = False) -> None:
+        """Visit candidates rung by rung, and take the cheapest of the best."""
+        if len(candidates) < 2 and not is_first:
+            return
+        stage = _Stage({setting: [] for setting in candidates})
+        known = None if is_first else self._best
+        if known is not None:
+            stage.rates[known] += self._last.rates.get(known, [])
+        self._last = stage
+        running = list(candidates)
+        rungs = _FEW_ROUNDS if len(candidates) == 2 else _ROUNDS
+        for rung, num_epochs in enumerate(rungs):
+            for setting in [*running[rung:], *running[:rung]]:
+                if rung or not stage.rates[setting]:
+                    self._visit(setting, num_epochs, stage)
+            running = self._survivors(stage, running, most=max(2, math.ceil(len(running) / 2)))
+            if len(running) < 2 or (rung and self._is_decided(stage, running)):
+                break
+        measured = stage.medians()
+        # Without the one that was the best before, there is nothing that the others were compared with.
+        if running and (is_first or self._best is None or self._best in measured):
+            self._best = cheapest_within({setting: measured[setting] for setting in running}, self._noise())
+
+    def _is_decided(self, stage: _Stage, running: Sequence[Setting]) -> bool:
+        """Whether more rounds would only cost: the cheapest is the fastest too, or one is far ahead of the others."""
+        rates = [stage.medians()[setting] for setting in running]
+        second, best = sorted(rates)[-2:]
+        noise = noise_of(trial.images_per_s for trial in self._trials.values()) or 0.0
+        return rates[0] == best or second < (1 - _CLEARLY * noise) * best
+
+    def _survivors(self, stage: _Stage, running: Sequence[Setting], most: int) -> list[Setting]:
+        measured = stage.medians()
+        usable = {setting: measured[setting] for setting in running if setting in measured and self._is_usable(setting)}
+        return survivors(usable, most)
+
+    def _visit(self, setting: Setting, num_epochs: int, stage: _Stage) -> None:
+        known = self._trials.get(setting)
+        if known is not None and (known.failure or self._is_over(setting)):
+            return
+        expected_s = self._expected_s(setting, num_epochs)
+        if expected_s > self._bench.seconds_left():
+            self._ran_out = True
+            return
+        is_slow = 2 * _size(setting) < _size(self._space.start)
+        if known is None and is_slow and expected_s > _DEAREST_VISIT * self._budget_s:
+            return
+        visit = self._bench.visit(setting, num_epochs)
+        if known is None:
+            known = Trial(setting)
+            self._raise_if_hopeless(visit)
+        peaks = [peak for peak in (known.peak_pss_bytes, visit.peak_pss_bytes) if peak is not None]
+        trial = replace(
+            known,
+            images_per_s=(*known.images_per_s, *visit.images_per_s),
+            peak_pss_bytes=max(peaks, default=None),
+            failure=visit.failure,
+        )
+        self._trials[setting] = trial
+        stage.rates[setting] += visit.images_per_s
+        self._tell(trial)
+
+    def _raise_if_hopeless(self, visit: Visit) -> None:
+        """The first setting is an ordinary one: what fails there fails everywhere."""
+        if visit.failure and not self._trials:
+            raise BenchmarkError(visit.failure)
+
+    def _outward(self, settings: Sequence[Setting]) -> list[Setting]:
+        """The start first, then those beside it, and so on: stopped early, what is likely the best is known."""
+        return sorted(
+            settings,
+            key=lambda setting: (
+                abs(math.log((_size(setting) + 0.5) / self._start_size)),
+                setting != self._space.start,
+            ),
+        )
+
+    @property
+    def _start_size(self) -> float:
+        return _size(self._space.start) + 0.5
+
+    # What is known ----------------------------------------------------------------------------------------------------
+
+    def _expected_s(self, setting: Setting, num_epochs: int) -> float:
+        """From the setting's own rate, or that of the nearest in size, scaled down with the size. [Unit: second]"""
+        measured = [trial for trial in self._trials.values() if trial.images_per_s]
+        if not measured:
+            return 0.0
+        known = self._trials.get(setting)
+        size = max(1, _size(setting))
+        if known is None or not known.images_per_s:
+            known = min(measured, key=lambda trial: abs(math.log(max(1, _size(trial.setting)) / size)))
+        scale = min(1.0, size / max(1, _size(known.setting)))
+        return (1 + num_epochs) * self._bench.num_samples(setting) / (known.rate * scale)
+
+    def _is_over(self, setting: Setting) -> bool:
+        peak = self._trials[setting].peak_pss_bytes
+        return self._max_memory_bytes is not None and peak is not None and peak > self._max_memory_bytes
+
+    def _is_usable(self, setting: Setting) -> bool:
+        trial = self._trials[setting]
+        return bool(trial.images_per_s) and not trial.failure and not self._is_over(setting)
+
+    def _noise(self) -> float:
+        noise = noise_of(trial.images_per_s for trial in self._trials.values())
+        return min(_MOST_NOISE, max(_LEAST_NOISE, noise or 0.0))
+
+
+def _size(setting: Setting) -> int:
+    return setting.num_workers if isinstance(setting, TorchSettings) else setting.num_threads
+
+
+def survivors(rates: Mapping[Setting, float], most: int) -> list[Setting]:
+    """Who is worth another visit, the cheapest first.
+
+    Args:
+        rates: by setting, of those that may be taken. [Unit: image/second]
+        most: of them stay, but two do in any case.
+
+    Returns:
+        Of the settings near the best those that no cheaper one equals; and the best two.
+    """
+    if not rates:
+        return []
+    fastest = sorted(rates, key=lambda setting: -rates[setting])
+    near = [setting for setting in sorted(rates, key=cost) if rates[setting] >= _NEAR * rates[fastest[0]]]
+    kept: list[Setting] = []
+    for setting in near:
+        if not kept or rates[setting] > rates[kept[-1]]:
+            kept.append(setting)
+    kept = sorted(
+        {*kept, *(setting for setting in fastest[:2] if setting in near)}, key=lambda setting: -rates[setting]
+    )
+    return sorted(kept[: max(2, most)], key=cost)
+
+
+def cheapest_within(rates: Mapping[Setting, float], noise: float) -> Setting:
+    """The cheapest setting whose rate is at least ``1 - noise`` of the best.
+
+    Args:
+        rates: at least one. [Unit: image/second]
+        noise: a share of the best rate.
+    """
+    best = max(rates.values())
+    return min((setting for setting, rate in rates.items() if rate >= (1 - noise) * best), key=cost)
+
+
+def noise_of(repeats: Iterable[Sequence[float]]) -> float | None:
+    """The standard deviation of a single epoch's rate as a share, pooled over settings measured more than once.
+
+    From the mean absolute deviation from the settings' medians, which one slow epoch doesn't rule. ``None`` where
+    nothing was measured twice.
+    """
+    deviations: list[float] = []
+    freedom = 0
+    for rates in repeats:
+        if len(rates) > 1:
+            middle = median(rates)
+            deviations += [abs(rate / middle - 1) for rate in rates]
+            freedom += len(rates) - 1
+    return 1.2533 * sum(deviations) / freedom if freedom else None  # sqrt(pi / 2): of a normal distribution
