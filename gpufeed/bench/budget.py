@@ -26,6 +26,7 @@ MAX_ROUNDS = 31  # the interval shrinks with the root of their number: more cost
 _EPOCH_PER_IN_FLIGHT = 2  # an epoch has at least this many times the batches that a contender has under way at once
 _ENOUGH_PER_IN_FLIGHT = 16  # and this many are plenty: then more rounds tell more than longer ones
 _PLANNED_SHARE = 0.85  # of the time left is planned; the rest is for a machine that isn't always equally fast
+_TIGHTEST_SHARE = 0.95  # is planned where somebody would otherwise be left out: there is still time for that midway
 _OVERRUN_SHARE = 0.08  # of the budget is tolerated rather than losing a contender midway
 
 
@@ -141,13 +142,14 @@ def plan_rounds(
     spare_s = fitting_s - shortest * _s_per_sample(running, read_s)
     step_samples = _step_samples(running, min(fitting_s / 2, spare_s), (shortest, longest), step)
     fitting_s -= step_samples * _step_s_per_sample(running)
-    num_samples = min(int(fitting_s / _s_per_sample(running, read_s)), longest) // step * step
+    num_samples = max(shortest, min(int(fitting_s / _s_per_sample(running, read_s)), longest) // step * step)
     return RoundPlan(num_samples, names, tuple(left_out), min(step_samples, num_samples))
 
 
 def _missing_s(paces: Sequence[Pace], shortest: int, seconds_left: float, read_s: float) -> float:
     """What the shortest sound rounds take more than there is. [Unit: second]"""
-    return shortest * (_s_per_sample(paces, read_s) + _step_s_per_sample(paces)) - _fitting_s(paces, seconds_left)
+    needed_s = shortest * (_s_per_sample(paces, read_s) + _step_s_per_sample(paces))
+    return needed_s - _fitting_s(paces, seconds_left, _TIGHTEST_SHARE)
 
 
 def _step_samples(paces: Sequence[Pace], spare_s: float, limits: tuple[int, int], step: int) -> int:
@@ -158,8 +160,8 @@ def _step_samples(paces: Sequence[Pace], spare_s: float, limits: tuple[int, int]
     return min(max(int(spare_s / s_per_sample) // step * step, shortest), longest)
 
 
-def _fitting_s(paces: Sequence[Pace], seconds_left: float) -> float:
-    return _PLANNED_SHARE * seconds_left - sum(pace.start_s for pace in paces)
+def _fitting_s(paces: Sequence[Pace], seconds_left: float, share: float = _PLANNED_SHARE) -> float:
+    return share * seconds_left - sum(pace.start_s for pace in paces)
 
 
 def _s_per_sample(paces: Sequence[Pace], read_s: float) -> float:

@@ -291,7 +291,7 @@ class _Run:
     def _calibrate(self) -> list[Pace]:
         paces: list[Pace] = []
         for seat in list(self._seats.values()):
-            if seat.name not in self._seats:  # a copy whose original has just been left out
+            if seat.contender.kind == "copy":
                 continue
             self._reporter.say(f"calibrating {seat.name}")
             batches = calibration_batches(seat.contender, self._request.num_threads)
@@ -302,6 +302,12 @@ class _Run:
                 self._leave_out_or_raise(seat, error)
             except BenchmarkError as error:
                 self._leave_out_bound(seat, error)
+        paces += [
+            replace(pace, contender=seat.contender)  # a copy is as fast as its original
+            for seat in self._seats.values()
+            for pace in paces
+            if seat.contender.kind == "copy" and pace.contender.name == self._copied
+        ]
         if self._step is None:
             return paces
         s_per_sample = self._step.s_per_batch / self._request.batch_size
@@ -393,6 +399,7 @@ class _Run:
         with MemorySampler(seat.process.pid) as memory:
             epoch = explained_epoch(seat, workload, with_pixels=not is_bound)
         self._warm_up[seat.name] = epoch
+        self._first_batch_s.setdefault(seat.name, epoch.first_batch_s)
         self._measurements[seat.name] = []
         if not is_bound:
             self._memory[seat.name] = memory
