@@ -203,6 +203,7 @@ class PrefetchLoader:
             self._resolved = resolve_device(self._device)
         for filling, thread in list(self._threads.items()):
             if filling.stopped:
+                filling.stop()  # again: a Ctrl-C may have come in the middle of the first time
                 _join(thread)  # what an iterator left early does in the loader must be over before that begins anew
         inner = self._inner
         with inner.turn:
@@ -238,12 +239,13 @@ class PrefetchLoader:
 
         The loader itself is not closed. A garbage collection on a thread of gpufeed's own doesn't wait.
         """
-        threads, self._threads, self._ahead = self._threads, {}, None
+        threads = dict(self._threads)  # they are forgotten last: after a Ctrl-C in here the next call finds them
         for filling in threads:
             filling.stop()
         if not on_own_thread():
             for thread in threads.values():
                 _join(thread)
+        self._threads, self._ahead = {}, None
 
     def __enter__(self) -> PrefetchLoader:
         return self
