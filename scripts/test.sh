@@ -9,9 +9,9 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root"
 bash scripts/setup_venv.sh dev
 
-tier=(-m "not slow")
+tier="not slow"
 if [ "${1:-}" = "--all" ]; then
-  tier=()
+  tier=""
   shift
 fi
 bin="$root/.venv/bin"
@@ -20,5 +20,13 @@ echo "ruff format, ruff check" >&2
 "$bin/ruff" check --quiet .
 echo "pyright" >&2
 "$bin/pyright" --pythonpath "$bin/python" gpufeed
-echo "pytest" >&2
-exec "$bin/python" -m pytest "${tier[@]}" "$@"
+if [ $# -gt 0 ]; then
+  echo "pytest" >&2
+  exec "$bin/python" -m pytest -m "$tier" "$@"
+fi
+echo "pytest, in two processes; the README first, as it takes longest" >&2
+failed=0
+"$bin/python" -m pytest -n 2 --dist loadfile -m "not alone${tier:+ and $tier}" tests/test_readme.py tests || failed=1
+echo "pytest, what runs alone" >&2
+"$bin/python" -m pytest -m "alone${tier:+ and $tier}" || failed=1
+exit $failed

@@ -70,7 +70,7 @@ def test_a_good_pipeline_exits_with_0(file: str, folders: str) -> None:
 def test_a_fault_exits_with_1_and_shows_the_line(file: str, folders: str) -> None:
     result = _check(f"{file}:wrong", folders)
     assert result.exit_code == 1, result.output
-    assert "study.py, line 15" in _words(result.stdout)
+    assert "study.py,line15" in "".join(result.stdout.split())  # a long path is broken anywhere
     assert "return fn.rotat(sample.decode(), angle=3.0)" in result.stdout
     assert "did you mean fn.rotate" in _words(result.stdout)
     assert "Traceback" not in result.output
@@ -79,10 +79,8 @@ def test_a_fault_exits_with_1_and_shows_the_line(file: str, folders: str) -> Non
 def test_each_pipeline_of_a_file_is_checked(file: str, folders: str) -> None:
     result = _check(file, folders, "--batches", "1")
     assert result.exit_code == 1, result.output
-    assert [f"study.py:{name}" in _words(result.stdout).replace("- ", "") for name in ("train", "wrong")] == [
-        True,
-        True,
-    ]
+    squeezed = "".join(result.stdout.split())
+    assert all(f"study.py:{name}" in squeezed for name in ("train", "wrong"))
     assert "No faults." in result.stdout
     assert "One fault." in result.stdout
 

@@ -31,7 +31,9 @@ def lines_of(text: str, start: str) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
-@pytest.mark.parametrize("transform", [TRAIN, NESTED, FIVE, BAD, BOX, None], ids=str)
+@pytest.mark.parametrize(
+    "transform", [TRAIN, NESTED, FIVE, BAD, BOX, None], ids=["train", "nested", "five", "bad", "box", "none"]
+)
 def test_plain_text_is_ascii_and_fits_80_columns(transform: Any, device: Any) -> None:
     text = text_of(transform, device)
     assert text.isascii()
