@@ -12,6 +12,7 @@ import torch
 
 from gpufeed.bench.contenders import Batch
 from gpufeed.bench.nvml import gpu_meter
+from gpufeed.bench.others import BusyCpus
 from gpufeed.bench.outputs import image_of, images_and_targets, num_samples, outputs_of
 from gpufeed.bench.results import Epoch
 from gpufeed.bench.usage import tree_cpu_s
@@ -53,7 +54,7 @@ def run_epoch(
     first_batch_s = 0.0
     step_s = 0.0
     gc.collect()  # not what an earlier epoch left behind
-    cpu_before_s = tree_cpu_s(os.getpid())
+    cpus, cpu_before_s = BusyCpus(), tree_cpu_s(os.getpid())
     waits_s: list[float] = []
     with gpu_meter(_uuid(device)) as gpu_use:
         started_s = asked_s = time.perf_counter()
@@ -90,6 +91,7 @@ def run_epoch(
             torch.cuda.synchronize(device)
         elapsed_s = time.perf_counter() - started_s
         cpu_s = tree_cpu_s(os.getpid()) - cpu_before_s
+        taken_cpu_s = cpus.taken_s(cpu_s, elapsed_s)
     dtype, image_device, shape = ("", workload.device, ()) if is_bound else _one_kind(kinds, sizes, workload)
     mean, std = pixels.mean_and_std() if pixels is not None else (None, None)
     return Epoch(
@@ -109,6 +111,7 @@ def run_epoch(
         waits_s=tuple(waits_s),
         step_s=step_s,
         gpu=gpu_use(),
+        taken_cpu_s=taken_cpu_s,
     )
 
 

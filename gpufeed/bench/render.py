@@ -15,16 +15,19 @@ from rich.table import Table
 from rich.text import Text
 
 from gpufeed import printing
+from gpufeed.bench.gpu_figures import GpuSummary, gpu_summaries
 from gpufeed.bench.limits import Limit, limit_of, rate_of
 from gpufeed.bench.results import Comparison, Mode
-from gpufeed.bench.statistics import LEAST_EFFECT, Summary, drift_of, noise_of, summarize
+from gpufeed.bench.statistics import LEAST_EFFECT, Summary, drift_of, noise_of, summarize, taken_cpus
 from gpufeed.bench.verdict import OURS, Verdict, verdict
 from gpufeed.printing import UNDERLINED_HEAD
 
 __all__ = ["render", "show"]
 
 _WIDTH = 80  # of plain text
+_MUCH_TAKEN = 0.1  # CPUs: what a system does by itself is below it
 _WIDE = 120  # columns from which the table has all of its own
+_LONGEST_NAME = 22  # columns: a longer one goes on in the next line, and no figure is cut
 _UNLIMITED = Console(width=1000, file=io.StringIO())  # to ask how wide a table would like to be
 
 
@@ -72,6 +75,9 @@ def _parts(comparison: Comparison, signs: _Signs, width: int) -> Iterable[Render
     waiting = [row for row in summarize(comparison, modes[-1]) if row.kind == "loader" and row.waits is not None]
     if waiting:
         yield Padding(_waits_table(waiting, signs, modes[-1]), (1, 0, 0, 0))
+    used = gpu_summaries(comparison, modes[-1])
+    if used:
+        yield Padding(_gpu_table(used, signs, modes[-1]), (1, 0, 0, 0))
     for paragraph in _paragraphs(comparison, signs):
         yield Padding(paragraph, (1, 0, 0, 0))
 
@@ -127,7 +133,10 @@ def _columns(comparison: Comparison, rows: Sequence[Summary], mode: Mode) -> lis
             _Column("its\nbound", lambda row: _name(limits[row.name]), justify="left", needs_room=True),
         ]
     if mode == "step":
-        columns.append(_Column("\nwaits", lambda row: f"{100 * row.wait_share:.0f} %"))
+        if comparison.device == "cpu":
+            columns.append(_Column("busy\nshare", lambda row: f"{100 * (1 - row.wait_share):.0f} %"))
+        else:
+            columns.append(_Column("\nwaits", lambda row: f"{100 * row.wait_share:.0f} %"))
     columns += [
         _Column("CPU\ncores", lambda row: f"{row.cpu_cores:.1f}", may_go=mode == "step"),
         _Column("CPU per\nimage", lambda row: f"{1000 * row.cpu_s_per_image:.2f} ms", needs_room=True),
@@ -143,7 +152,7 @@ def _columns(comparison: Comparison, rows: Sequence[Summary], mode: Mode) -> lis
 
 def _filled(comparison: Comparison, rows: Sequence[Summary], signs: _Signs, columns: Sequence[_Column]) -> Table:
     table = _empty_table(signs)
-    table.add_column("\ncontender", no_wrap=True)
+    table.add_column("\ncontender", max_width=_LONGEST_NAME, overflow="fold")
     table.add_column("images/s\nmedian", justify="right", no_wrap=True)
     table.add_column(f"\n{signs.plus_minus}", justify="right", no_wrap=True)
     table.add_column(f"{signs.times} {comparison.baseline}\nmedian  95 %", no_wrap=True)
@@ -175,7 +184,11 @@ def _bounds_table(comparison: Comparison, signs: _Signs) -> Table:
 
 def _waits_table(rows: Sequence[Summary], signs: _Signs, mode: Mode) -> Table:
     table = _empty_table(signs)
-    table.add_column("waits for a batch, ms\n" + ("with the step" if mode == "step" else "loader alone"), no_wrap=True)
+    table.add_column(
+        "waits for a batch, ms\n" + ("with the step" if mode == "step" else "loader alone"),
+        max_width=_LONGEST_NAME,
+        overflow="fold",
+    )
     for head in ("p50", "p95", "p99", "max", "batches"):
         table.add_column(f"\n{head}", justify="right", no_wrap=True)
     for row in rows:
@@ -183,6 +196,27 @@ def _waits_table(rows: Sequence[Summary], signs: _Signs, mode: Mode) -> Table:
         if waits is not None:
             times = (waits.p50_s, waits.p95_s, waits.p99_s, waits.max_s)
             table.add_row(row.name, *(_milliseconds(time_s) for time_s in times), f"{waits.num_batches:,}")
+    return table
+
+
+def _gpu_table(rows: Sequence[GpuSummary], signs: _Signs, mode: Mode) -> Table:
+    table = _empty_table(signs)
+    table.add_column(
+        "what the GPU did\n" + ("with the step" if mode == "step" else "loader alone"),
+        max_width=_LONGEST_NAME,
+        overflow="fold",
+    )
+    for head in ("\nbusy", "JPEG\nengines", "peak\nmemory", "received\nover PCIe"):
+        table.add_column(head, justify="right", no_wrap=True)
+    for row in rows:
+        received = row.pcie_received_bytes_per_s
+        table.add_row(
+            row.name,
+            _percent(row.busy_share),
+            _percent(row.jpeg_share),
+            _memory(row.memory_bytes),
+            "n/a" if received is None else f"{_memory(round(received))}/s",
+        )
     return table
 
 
@@ -231,6 +265,13 @@ def _warnings(comparison: Comparison, signs: _Signs) -> Iterable[Text]:
             f"Differences up to {100 * noise.relative:.0f} % aren't shown.",
             style="" if noise.difference in ("none", "too few rounds") else "yellow",
         )
+    taken = taken_cpus(comparison)
+    if taken >= _MUCH_TAKEN:
+        yield Text(
+            f"Other programs took {taken:.1f} CPUs away meanwhile: this machine is faster than these figures. Run it "
+            "again when it has nothing else to do.",
+            style="yellow",
+        )
     drift = drift_of(comparison)
     if drift is not None:
         yield Text(
@@ -251,6 +292,10 @@ def _explained(comparison: Comparison, signs: _Signs) -> str:
         text += " % of bound: of the lowest bound that applies to a contender."
     if any(entry.epoch.waits_s for result in comparison.loaders for entry in result.measurements):
         text += " Waits are those of all batches, each epoch's first one included, for which queues are filled."
+    if comparison.step is not None and comparison.device == "cpu":
+        text += (
+            " Busy share: 1 - the share of the time in which the loop waited for a batch, as there is no GPU to ask."
+        )
     return text
 
 
@@ -290,6 +335,10 @@ def _ratio(row: Summary, baseline: str, signs: _Signs) -> Text:
 
 def _share(limit: Limit | None) -> str:
     return "n/a" if limit is None else f"{100 * limit.share:.0f} %"
+
+
+def _percent(share: float | None) -> str:
+    return "n/a" if share is None else f"{100 * share:.0f} %"
 
 
 def _name(limit: Limit | None) -> str:

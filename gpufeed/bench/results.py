@@ -107,6 +107,7 @@ class Epoch:
         waits_s: how long ``next()`` took for each batch, in order. [Unit: second]
         step_s: how long the training steps took together; 0 without. [Unit: second]
         gpu: what the GPU did; ``None`` without one.
+        taken_cpu_s: CPU time that other programs took from it, see `gpufeed.bench.others`. [Unit: second]
     """
 
     elapsed_s: float
@@ -125,6 +126,7 @@ class Epoch:
     waits_s: tuple[float, ...] = ()
     step_s: float = 0.0
     gpu: GpuUse | None = None
+    taken_cpu_s: float = 0.0
 
     @property
     def wait_share(self) -> float:

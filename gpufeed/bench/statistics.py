@@ -29,6 +29,7 @@ __all__ = [
     "spread",
     "steady_wait_share",
     "summarize",
+    "taken_cpus",
     "unpaired_ratio",
     "waits_of",
 ]
@@ -319,6 +320,13 @@ def waits_of(measurements: Sequence[Measurement]) -> Waits | None:
         return None
     middle, high, higher, most = np.percentile(waits, [50, 95, 99, 100])
     return Waits(float(middle), float(high), float(higher), float(most), len(waits))
+
+
+def taken_cpus(comparison: Comparison, mode: Mode = "loader") -> float:
+    """How many CPUs other programs took from the loaders, on average over their epochs; 0 where there was enough."""
+    epochs = [entry.epoch for result in comparison.loaders for entry in result.in_mode(mode)]
+    elapsed_s = sum(epoch.elapsed_s for epoch in epochs)
+    return sum(epoch.taken_cpu_s for epoch in epochs) / elapsed_s if elapsed_s else 0.0
 
 
 def steady_wait_share(result: ContenderResult) -> float | None:

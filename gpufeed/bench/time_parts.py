@@ -7,13 +7,14 @@ from typing import Any
 
 from gpufeed.bench.limits import bound_rates, rate_of
 from gpufeed.bench.results import Comparison
+from gpufeed.bench.statistics import median
 
 __all__ = ["TimeParts", "time_parts"]
 
 
 @dataclass(frozen=True, slots=True)
 class TimeParts:
-    """What the baseline's time per image goes to, as shares that add up to 1.
+    """What the baseline's time per image goes to, as shares that add up to 1; less what other programs took of it.
 
     Attributes:
         read: reading the file.
@@ -41,7 +42,7 @@ def time_parts(comparison: Comparison) -> TimeParts | None:
     result = next((found for found in comparison.contenders if found.name == comparison.baseline), None)
     rate = None if result is None else rate_of(result)
     bounds = bound_rates(comparison)
-    if rate is None or not (comparison.costs or {"storage", "decode"} & bounds.keys()):
+    if result is None or rate is None or not (comparison.costs or {"storage", "decode"} & bounds.keys()):
         return None
     costs = {"read": 0.0, "decode": 0.0}
     transforms: dict[str, float] = {}
@@ -55,7 +56,8 @@ def time_parts(comparison: Comparison) -> TimeParts | None:
     decode_s = max(costs["decode"] / cpus, decode_bound_s)
     transforms_s = sum(transforms.values()) / cpus
     known_s = read_s + decode_s + transforms_s
-    whole_s = max(1 / rate, known_s)  # reading and decoding may overlap
+    taken_s = median([entry.epoch.taken_cpu_s / entry.epoch.num_samples for entry in result.in_mode("loader")])
+    whole_s = max(1 / rate - taken_s / cpus, known_s)  # reading and decoding may overlap
     dearest = max(transforms, key=lambda part: transforms[part], default="")
     return TimeParts(
         read=read_s / whole_s,

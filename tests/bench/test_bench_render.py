@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from dataclasses import replace
 
+import report_results
 from constructed import comparison, result
 
 from gpufeed.bench.render import render, show
@@ -109,7 +110,13 @@ def test_loader_alone_and_with_the_step_are_apart_and_each_row_has_its_share_of_
     assert " 50 % decode " in _row(alone, "torch-tuned  ")
     assert " 81 % region-decode " in _row(alone, "gpufeed  ")
     fed = fed.partition("bound, which")[0]
-    assert " 98 % step 2 % " in _row(fed, "gpufeed  ")  # and it waits 2 % of the time
+    assert " 98 % step 98 % " in _row(fed, "gpufeed  ")  # and it waits 2 % of the time
+    assert "busy" in fed
+    on_gpu = (
+        render(_measured_whole(device="cuda:0"), 140).split("62.5 ms per batch alone")[1].partition("bound, which")[0]
+    )
+    assert " 98 % step 2 % " in _row(on_gpu, "gpufeed  ")
+    assert "busy" not in on_gpu
     assert "no difference" in _row(fed, "torch-cuda-decode")
 
 
@@ -126,7 +133,23 @@ def test_what_has_no_room_goes_rather_than_being_cut() -> None:
     assert max(len(line) for line in text.splitlines()) <= 80
     assert "…" not in text
     assert _row(text.partition("With a step")[0], "torch-tuned ").endswith(" 50 % 2.0 21.1 GB")
-    assert _row(text.partition("With a step")[2].partition("bound, ")[0], "torch-tuned ").endswith(" 49 % 21.1 GB")
+    assert _row(text.partition("With a step")[2].partition("bound, ")[0], "torch-tuned ").endswith(" 51 % 21.1 GB")
+
+
+def test_what_the_gpu_did_is_shown_where_there_is_one() -> None:
+    text = render(report_results.on_gpu())
+    used = text.partition("what the GPU did")[2]
+    assert _row(used, "gpufeed ").startswith("gpufeed 62 % 31 % 2.10 GB ")
+    assert "what the GPU did" not in render(_measured_whole())
+
+
+def test_a_long_name_goes_on_in_the_next_line_and_no_figure_is_cut() -> None:
+    name = "my_" * 30 + "loader"
+    text = render(comparison(result("torch-tuned", 540), result(name, 600), step_s=None))
+    assert "…" not in text
+    assert max(len(line) for line in text.splitlines()) <= 80
+    table = text.partition("\ncontender")[2].partition("waits for")[0]
+    assert "".join(line[:22].strip() for line in table.splitlines()).endswith(name)
 
 
 def test_waits_are_shown_in_milliseconds() -> None:

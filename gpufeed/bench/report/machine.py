@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from typing import Any
 from xml.etree.ElementTree import Element
 
+from gpufeed.bench.gpu_figures import gpu_summaries
 from gpufeed.bench.report.charts import Bar, bar_chart
 from gpufeed.bench.report.elements import element
-from gpufeed.bench.report.figures import gpu_summaries, num_rounds
+from gpufeed.bench.report.figures import num_rounds
 from gpufeed.bench.report.quantities import megabytes, percent, plain_number, seconds
 from gpufeed.bench.report.sections import MODES, WHERE, heading, style_of
 from gpufeed.bench.report.tables import facts, table
