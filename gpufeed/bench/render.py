@@ -18,14 +18,13 @@ from gpufeed import printing
 from gpufeed.bench.gpu_figures import GpuSummary, gpu_summaries
 from gpufeed.bench.limits import Limit, limit_of, rate_of
 from gpufeed.bench.results import Comparison, Mode
-from gpufeed.bench.statistics import LEAST_EFFECT, Summary, drift_of, noise_of, summarize, taken_cpus
+from gpufeed.bench.statistics import LEAST_EFFECT, MUCH_TAKEN, Summary, drift_of, noise_of, summarize, taken_cpus
 from gpufeed.bench.verdict import OURS, Verdict, verdict
 from gpufeed.printing import UNDERLINED_HEAD
 
 __all__ = ["render", "show"]
 
 _WIDTH = 80  # of plain text
-_MUCH_TAKEN = 0.1  # CPUs: what a system does by itself is below it
 _WIDE = 120  # columns from which the table has all of its own
 _LONGEST_NAME = 22  # columns: a longer one goes on in the next line, and no figure is cut
 _UNLIMITED = Console(width=1000, file=io.StringIO())  # to ask how wide a table would like to be
@@ -266,7 +265,7 @@ def _warnings(comparison: Comparison, signs: _Signs) -> Iterable[Text]:
             style="" if noise.difference in ("none", "too few rounds") else "yellow",
         )
     taken = taken_cpus(comparison)
-    if taken >= _MUCH_TAKEN:
+    if taken >= MUCH_TAKEN:
         yield Text(
             f"Other programs took {taken:.1f} CPUs away meanwhile: this machine is faster than these figures. Run it "
             "again when it has nothing else to do.",

@@ -15,6 +15,7 @@ from gpufeed.bench.results import Comparison, ContenderResult, Epoch, Kind, Meas
 __all__ = [
     "LEAST_EFFECT",
     "MIN_ROUNDS",
+    "MUCH_TAKEN",
     "Difference",
     "Drift",
     "Noise",
@@ -46,6 +47,9 @@ which core the system prefers. All rounds of a process share that, so no interva
 
 _TREND_Z = 1.96  # two-sided 5 %
 _LEAST_DRIFT = 0.05  # a smaller change over a run moves a median less than rounds differ anyway
+
+MUCH_TAKEN = 0.1
+"""CPUs that other programs took: what a system does by itself is below it."""
 
 Difference = Literal["faster", "slower", "none", "too few rounds"]
 """What a ratio shows of a contender against the baseline: ``none`` is "no difference shown", not "equal"."""

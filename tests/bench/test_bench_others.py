@@ -12,9 +12,11 @@ from constructed import comparison, result
 from gpufeed.bench import others
 from gpufeed.bench.others import BusyCpus
 from gpufeed.bench.render import render
+from gpufeed.bench.report.html import html
 from gpufeed.bench.results import Comparison, ContenderResult
 from gpufeed.bench.statistics import taken_cpus
 from gpufeed.bench.time_parts import time_parts
+from gpufeed.bench.verdict import verdict
 
 
 def _cpus(monkeypatch: pytest.MonkeyPatch, *busy_s: Sequence[float]) -> None:
@@ -76,4 +78,6 @@ def test_it_is_told() -> None:
     disturbed = _compared(300, 1.0)
     assert taken_cpus(disturbed) == pytest.approx(1.0)
     assert "Other programs took 1.0 CPUs away meanwhile" in " ".join(render(disturbed).split())
-    assert "Other programs" not in render(_compared(600, 0.0))
+    assert "Other programs took 1.0 CPUs away" in html(disturbed, verdict(disturbed))
+    for text in (render(undisturbed := _compared(600, 0.0)), html(undisturbed, verdict(undisturbed))):
+        assert "Other programs" not in text

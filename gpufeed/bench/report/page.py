@@ -14,7 +14,7 @@ from gpufeed.bench.report.speed import bounds, costs, throughput
 from gpufeed.bench.report.tables import table
 from gpufeed.bench.report.waiting import first_batch, waiting
 from gpufeed.bench.results import Comparison
-from gpufeed.bench.statistics import drift_of
+from gpufeed.bench.statistics import MUCH_TAKEN, drift_of, taken_cpus
 from gpufeed.bench.verdict import Verdict
 
 __all__ = ["body"]
@@ -43,6 +43,13 @@ def _verdict(comparison: Comparison, verdict: Verdict) -> Iterator[Element]:
     if comparison.interrupted:
         rounds = num_rounds(comparison, "loader")
         yield element("p", f"Stopped early: {rounds} {_plural('round', rounds)} were measured.", class_="note")
+    taken = taken_cpus(comparison)
+    if taken >= MUCH_TAKEN:
+        yield element(
+            "p",
+            f"Other programs took {taken:.1f} CPUs away meanwhile: this machine is faster than these figures.",
+            class_="note",
+        )
     for mode in MODES:
         drift = drift_of(comparison, mode)
         if drift is not None:

@@ -31,7 +31,7 @@ def table(caption: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> E
     ]
     made = element(
         "table",
-        element("caption", caption),
+        element("caption", element("span", caption)),  # it stays in view while the table scrolls
         element("thead", element("tr", *(element("th", cell, scope="col") for cell in head))),
         element("tbody", *body),
     )
