@@ -122,7 +122,7 @@ def test_a_few_huge_files_are_told_too(tmp_path: Path) -> None:
 
 def test_hardware_decoding_is_about_this_machines_gpu(mixed: DataSurvey) -> None:
     assert _about(mixed, "JPEG engine", with_gpu("NVIDIA A100-SXM4-80GB", (8, 0))).what == (
-        "The 5 JPEG engines of the NVIDIA A100-SXM4-80GB can decode 3 of 14 (21.4 %); the others are decoded on its "
+        "The 1 JPEG engine of the NVIDIA A100-SXM4-80GB can decode 3 of 14 (21.4 %); the others are decoded on its "
         "cores and the CPU."
     )
     assert "it has no engines" in _about(mixed, "Tesla T4", with_gpu("Tesla T4", (7, 5))).what

@@ -206,7 +206,7 @@ def test_each_finding(environment: Environment, level: str, what: str, step: str
 
 def test_an_engines_number_comes_with_its_origin() -> None:
     finding = next(one for one in environment_findings(with_gpu(*H100)) if one.topic == "JPEG engines")
-    assert "7 (NVIDIA's datasheet of the H100" in finding.what
+    assert "7 (NVIDIA's MIG user guide" in finding.what
 
 
 def test_a_container_with_enough_memory_is_fine() -> None:

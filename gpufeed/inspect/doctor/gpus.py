@@ -95,16 +95,17 @@ class NoDriver:
 
 # JPEG engines ---------------------------------------------------------------------------------------------------------
 
-# NVML tells how busy JPEG engines are, not how many there are. From NVIDIA's datasheets of these products, where
-# "NVJPEG" or "JPEG decoders" are counted; others aren't guessed.
+# NVML tells how busy JPEG engines are, not how many there are. NVIDIA's MIG user guide lists the hardware units of whole
+# GPUs; the A100's single engine has five cores, and is counted as one. Others aren't guessed.
+_GUIDE = "NVIDIA's MIG user guide"
 _ENGINES_BY_MODEL = (
-    ("A100", 5, "NVIDIA's developer blog on the A100's hardware JPEG decoder"),
-    ("A30", 1, "NVIDIA's datasheet of the A30"),
-    ("H100", 7, "NVIDIA's datasheet of the H100"),
-    ("H200", 7, "NVIDIA's datasheet of the H200"),
+    ("A100", 1, f"{_GUIDE}; it has several cores"),
+    ("A30", 1, _GUIDE),
+    ("H100", 7, _GUIDE),
+    ("H200", 7, _GUIDE),
     ("L4", 4, "NVIDIA's datasheet of the L4"),
 )
-_FIRST_WITH_ENGINES = (8, 0)  # GA100 was the first data centre GPU with them (the same blog)
+_FIRST_WITH_ENGINES = (8, 0)  # GA100 was the first data centre GPU with them (NVIDIA's announcement of it)
 
 
 def jpeg_engines(name: str, compute_capability: tuple[int, int] | None) -> JpegEngines | None:
