@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TextIO, cast
 
@@ -20,8 +21,10 @@ from gpufeed.bench.statistics import LEAST_EFFECT, Difference, Ratio, difference
 from gpufeed.errors import ArgumentError, BenchmarkError
 from gpufeed.printing import UNDERLINED_HEAD
 
-__all__ = ["Change", "changes", "load", "noise_between", "show_against", "unlike"]
+__all__ = ["SCHEMA", "Change", "changes", "load", "load_both", "noise_between", "show_against", "to_json", "unlike"]
 
+SCHEMA = "gpufeed.compare.load"
+SCHEMA_VERSION = 1
 _WIDTH = 80  # of plain text
 
 
@@ -129,14 +132,13 @@ def _rates(result: ContenderResult, mode: Mode) -> list[float]:
     return [entry.epoch.images_per_s for entry in result.in_mode(mode)]
 
 
-def show_against(old: Path, new: Path, force: bool, stream: TextIO) -> None:
-    """Print what became of each contender from one saved run to another.
+def load_both(old: Path, new: Path, force: bool) -> tuple[Comparison, Comparison]:
+    """Two runs that can be compared.
 
     Args:
         old: the earlier run's JSON.
         new: the later run's.
-        force: compare even if the machine, the versions or the work differ; what differs is then printed.
-        stream: gets a table, with colours and signs on a terminal, plain elsewhere.
+        force: also where the machine, the versions or the work differ; what differs is then printed.
 
     Raises:
         ArgumentError: a file is no result of ``gpufeed compare``.
@@ -150,9 +152,33 @@ def show_against(old: Path, new: Path, force: bool, stream: TextIO) -> None:
             f"{old} and {new} can't be compared: they differ in {'; '.join(differences)}. Repeat one of them as the "
             "other was, or give --force to compare all the same"
         )
-    found = changes(earlier, later)
-    if not found:
+    if not changes(earlier, later):
         raise BenchmarkError(f"{old} and {new} have no contender in common; measure the same ones in both")
+    return earlier, later
+
+
+def to_json(earlier: Comparison, later: Comparison) -> str:
+    """What became of each contender as JSON, ending in a newline."""
+    document = {
+        "schema": SCHEMA,
+        "schema_version": SCHEMA_VERSION,
+        "differ_in": unlike(earlier, later),
+        "noise": noise_between(earlier, later),
+        "changes": [asdict(change) for change in changes(earlier, later)],
+    }
+    return json.dumps(document, indent=2) + "\n"
+
+
+def show_against(old: Path, new: Path, earlier: Comparison, later: Comparison, stream: TextIO) -> None:
+    """Print what became of each contender from one saved run to another.
+
+    Args:
+        old: the earlier run's file, for the title.
+        new: the later run's.
+        earlier: see `load_both`.
+        later: see there.
+        stream: gets a table, with colours and signs on a terminal, plain elsewhere.
+    """
 
     def plain() -> str:
         return printing.as_text(_parts(old, new, earlier, later, is_plain=True), _WIDTH)

@@ -7,13 +7,15 @@ import re
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
 import click
+from click.core import ParameterSource
 
-from gpufeed.bench import synthetic
-from gpufeed.bench.against import show_against
+from gpufeed import result_files
+from gpufeed.bench import against, synthetic
 from gpufeed.bench.contenders import (
     BOUNDS,
     CONTENDERS,
@@ -165,7 +167,7 @@ def command(
     """
     started_s = time.monotonic()
     if loaded:
-        show_against(Path(loaded[0]), Path(loaded[1]), force, sys.stdout)
+        _show_loaded(Path(loaded[0]), Path(loaded[1]), force, json_file)
         return
     if force:
         raise ArgumentError("--force belongs to --load OLD NEW, which compares two earlier runs; leave it out")
@@ -186,6 +188,7 @@ def command(
     if json_path is not None:
         check_json_target(json_path)
     _check_reports(html_file, png_file)
+    _check_differ({"--json": json_path, "--html": html_file, "--png": png_file})
     with reporter() as progress, tempfile.TemporaryDirectory(prefix="gpufeed-") as folder:
         if data is None:
             root = synthetic.folder(progress)
@@ -218,6 +221,29 @@ def command(
         sys.exit(EXIT_INTERRUPTED)
 
 
+def _show_loaded(old: Path, new: Path, force: bool, json_file: str | None) -> None:
+    context = click.get_current_context()
+    given = [
+        option
+        for option in context.command.params
+        if option.name not in ("loaded", "force", "json_file")
+        and context.get_parameter_source(str(option.name)) is ParameterSource.COMMANDLINE
+    ]
+    if given:
+        name = given[0].opts[0] if given[0].opts[0].startswith("-") else "DATA"
+        raise ArgumentError(f"--load OLD NEW measures nothing, so that {name} means nothing beside it; leave it out")
+    json_path = None if json_file in (None, "-") else Path(json_file)
+    if json_path is not None:
+        result_files.check_target(json_path, against.SCHEMA)
+    earlier, later = against.load_both(old, new, force)
+    if json_file == "-":
+        click.echo(against.to_json(earlier, later), nl=False)
+    against.show_against(old, new, earlier, later, sys.stderr if json_file == "-" else sys.stdout)
+    if json_path is not None:
+        result_files.write(against.to_json(earlier, later), json_path, against.SCHEMA)
+        click.echo(f"every change is in {json_path}", err=True)
+
+
 def _chosen(names: str, own: tuple[str, ...], config_file: str | None) -> tuple[Contender, ...]:
     """Who is measured: those of gpufeed's own, with a file's settings where there is one, and then the user's."""
     chosen = contenders_named(names.split(","))
@@ -229,6 +255,17 @@ def _chosen(names: str, own: tuple[str, ...], config_file: str | None) -> tuple[
         if [other.name for other in added].count(contender.name) > 1:
             raise ArgumentError(f"two contenders are named {contender.name}; give one of the functions another name")
     return (*chosen, *added)
+
+
+def _check_differ(places: Mapping[str, str | Path | None]) -> None:
+    """Refuse one file for two results: the second would take the first one's place."""
+    seen: dict[Path, str] = {}
+    for option, place in places.items():
+        if place is not None:
+            path = Path(place).resolve()
+            if path in seen:
+                raise ArgumentError(f"{seen[path]} and {option} both name {place}; give each a file of its own")
+            seen[path] = option
 
 
 def _check_reports(html_file: str | None, png_file: str | None) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from constructed import comparison, result
 
-from gpufeed.bench.against import changes, load, show_against, unlike
+from gpufeed.bench.against import changes, load, load_both, show_against, unlike
 from gpufeed.bench.results import Comparison, to_json
 from gpufeed.errors import ArgumentError, BenchmarkError
 
@@ -24,7 +24,7 @@ def _shown(tmp_path: Path, old: Comparison, new: Comparison, *, force: bool = Fa
     for path, run in zip(paths, (old, new), strict=True):
         path.write_text(to_json(run))
     stream = io.StringIO()
-    show_against(*paths, force, stream)
+    show_against(*paths, *load_both(*paths, force), stream)
     return stream.getvalue()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -140,6 +141,14 @@ def test_two_earlier_runs_are_compared_without_measuring(asked: list[Request], t
     forced = _compare("--load", old, new, "--force")
     assert forced.exit_code == 0
     assert "torch-tuned" in forced.stdout
+    as_json = _compare("--load", old, new, "--force", "--json", "-")
+    document = json.loads(as_json.stdout)
+    assert document["differ_in"] == ["batch size: 64, then 32"]
+    assert {change["name"] for change in document["changes"]} >= {"torch-tuned"}
+    assert "torch-tuned" in as_json.stderr
+    assert _compare("--load", old, new, "--force", "--json", tmp_path / "changes.json").exit_code == 0
+    assert json.loads((tmp_path / "changes.json").read_text()) == document
+    assert "is not a result of gpufeed compare load" in _compare("--load", old, new, "--json", old).stderr
     assert asked == []
 
 
@@ -170,6 +179,9 @@ def test_without_data_the_built_in_images_are_made_and_used(
         (["--html", "/no/such/folder/x.html"], "there is no folder /no/such/folder"),
         (["--png", __file__], "test_cli_compare.py"),
         (["--force"], "--force belongs to --load OLD NEW"),
+        (["--load", "a", "b", "--budget", "20"], "--load OLD NEW measures nothing, so that --budget means nothing"),
+        (["photos", "--load", "a", "b"], "so that DATA means nothing beside it"),
+        (["--html", "/tmp/x.y", "--png", "/tmp/x.y"], "--html and --png both name /tmp/x.y"),
         (["--load", "/no/old.json", "/no/new.json"], "/no/old.json can't be read"),
         (["--contenders", ","], "name at least one contender of torch-default"),
         (["--batch-size", "0"], "--batch-size must be at least 1, got 0"),

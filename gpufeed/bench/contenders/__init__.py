@@ -122,12 +122,21 @@ def _entered(reference: str, factory: Any) -> Factory:
     def entered(workload: Workload) -> Generator[Iterable[Batch]]:
         made = make(workload)
         if not hasattr(made, "__enter__"):
-            yield made
+            yield _checked(reference, made)
             return
         with made as loader:
-            yield loader
+            yield _checked(reference, loader)
 
     return entered
+
+
+def _checked(reference: str, loader: Any) -> Any:
+    if not hasattr(loader, "__iter__"):
+        raise ArgumentError(
+            f"{reference} gave {type(loader).__name__}, which can't be iterated over; return a loader whose every "
+            "iter() is one epoch of batches"
+        )
+    return loader
 
 
 _HERE = "gpufeed.bench.contenders"

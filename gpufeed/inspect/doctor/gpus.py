@@ -95,8 +95,8 @@ class NoDriver:
 
 # JPEG engines ---------------------------------------------------------------------------------------------------------
 
-# NVML tells how busy JPEG engines are, not how many there are. NVIDIA's MIG user guide lists the hardware units of whole
-# GPUs; the A100's single engine has five cores, and is counted as one. Others aren't guessed.
+# NVML tells how busy JPEG engines are, not how many there are. NVIDIA's MIG user guide lists the hardware units of
+# whole GPUs; the A100's single engine has several cores, and is counted as one. Others aren't guessed.
 _GUIDE = "NVIDIA's MIG user guide"
 _ENGINES_BY_MODEL = (
     ("A100", 1, f"{_GUIDE}; it has several cores"),
