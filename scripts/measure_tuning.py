@@ -5,8 +5,8 @@ wants, and then lets the search's choice and the grid's best cell run against ea
 best of many is so partly by luck. For each loader it prints the share of the best cell's throughput that the choice
 has, and the share of the grid's time that the search took. Run it on a machine that does nothing else:
 
-    python scripts/measure_tuning.py                     # the built-in images
-    python scripts/measure_tuning.py --batch-size 16     # shorter epochs
+    python scripts/measure_tuning.py                     # the built-in images; on 2 CPUs some 10 minutes
+    python scripts/measure_tuning.py --batch-size 64     # as tune does by default, and twice as long
     python scripts/measure_tuning.py photos --loader gpufeed --cpus 1
 """
 
@@ -21,10 +21,10 @@ from pathlib import Path
 from gpufeed.bench import synthetic
 from gpufeed.bench.images import list_image_folder
 from gpufeed.bench.tuning.live import PlainWatcher
-from gpufeed.bench.tuning.measuring import CONTENDERS
+from gpufeed.bench.tuning.measuring import CONTENDERS, EPOCH_SHARE
 from gpufeed.bench.tuning.results import Trial, Tuned
 from gpufeed.bench.tuning.search import Bench, Search
-from gpufeed.bench.tuning.space import Setting, Space, describe
+from gpufeed.bench.tuning.space import LoaderName, Setting, Space, describe
 from gpufeed.bench.tuning.tune import MakeSearch, Request, tune
 from gpufeed.cpus import usable_cpus
 
@@ -57,7 +57,7 @@ class Visits:
             visit = self._bench.visit(setting, self._epochs)
             known = self.trials.get(setting, Trial(setting))
             rates = (*known.images_per_s, *visit.images_per_s)
-            self.trials[setting] = Trial(setting, rates, visit.peak_pss_bytes, visit.failure)
+            self.trials[setting] = Trial(setting, rates, visit.peak_memory_bytes, visit.failure)
             self._tell(self.trials[setting])
 
     def result(self) -> Tuned:
@@ -71,18 +71,18 @@ def main() -> None:
     parser.add_argument("data", nargs="?", type=Path, help="an image folder; the built-in images if not given")
     parser.add_argument("--loader", choices=("torch", "gpufeed", "both"), default="both", help="default: %(default)s")
     parser.add_argument("--transform", default="train", help="default: %(default)s")
-    parser.add_argument("--batch-size", type=int, default=64, help="default: %(default)s")
+    parser.add_argument("--batch-size", type=int, default=32, help="default: %(default)s")
     parser.add_argument("--cpus", type=int, default=usable_cpus(), help="for the space (default: the usable ones)")
-    parser.add_argument("--epoch", type=float, default=1.0, help="seconds of the start's epoch (default: %(default)s)")
+    parser.add_argument("--epoch", type=float, default=0.72, help="seconds of the start's epoch (default: %(default)s)")
     options = parser.parse_args()
-    loaders = ("torch", "gpufeed") if options.loader == "both" else (options.loader,)
+    loaders: tuple[LoaderName, ...] = ("torch", "gpufeed") if options.loader == "both" else (options.loader,)
     watcher = PlainWatcher(sys.stderr)
     folder = options.data or synthetic.folder(watcher)
     watcher.budget(0)
     total = {"grid": 0.0, "search": 0.0}
     for loader in loaders:
 
-        def measured(search: MakeSearch, loader: str = loader) -> tuple[Tuned, float]:
+        def measured(search: MakeSearch, loader: LoaderName = loader) -> tuple[Tuned, float]:
             clock = Clock(search)
             request = Request(
                 files=list_image_folder(folder),
@@ -91,7 +91,7 @@ def main() -> None:
                 batch_size=options.batch_size,
                 num_cpus=options.cpus,
                 device="cpu",
-                budget_s=100 * options.epoch,  # epochs are a hundredth of it long
+                budget_s=options.epoch / EPOCH_SHARE,
                 contenders={loader: CONTENDERS[loader]},
                 search=clock,
             )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 from gpufeed.bench.contenders import CONTENDERS as COMPARED
 from gpufeed.bench.contenders import Contender
 from gpufeed.bench.images import list_image_folder
+from gpufeed.bench.tuning.curves import curves_of, knee_sentence
 from gpufeed.bench.tuning.filling import Filling
 from gpufeed.bench.tuning.measuring import contender_for
 from gpufeed.bench.tuning.results import Trial, Tuned, Tuning
@@ -82,7 +84,7 @@ def test_both_loaders_are_searched_and_told_trial_by_trial(photos: Path) -> None
     assert isinstance(ours.best, GpufeedSettings)
     assert {_workers(trial) for trial in torch.trials} == {0, 1, 2, 3, 4}
     assert {loader for loader, _ in notes.tries} == {"torch", "gpufeed"}
-    assert all(trial.peak_pss_bytes for trial in (*torch.trials, *ours.trials))
+    assert all(trial.peak_memory_bytes for trial in (*torch.trials, *ours.trials))
     assert torch.finished
     assert ours.finished
     assert (tuning.device, tuning.interrupted, tuning.left_out) == ("cpu", False, ())
@@ -106,7 +108,7 @@ def test_a_process_that_dies_is_a_failed_setting_and_the_next_one_is_measured(ph
 def test_memory_is_each_settings_own_and_a_limit_is_kept(photos: Path) -> None:
     free = {trial.setting: trial for trial in _tune(photos, ours="hoards").loaders[0].trials}
     peaks = {
-        setting.num_threads: free[setting].peak_pss_bytes or 0 for setting in free if setting.batches_in_flight == 2
+        setting.num_threads: free[setting].peak_memory_bytes or 0 for setting in free if setting.batches_in_flight == 2
     }
     for threads in (2, 3, 4):
         assert peaks[threads] - peaks[1] == pytest.approx((threads - 1) * 30e6, abs=12e6)
@@ -222,4 +224,7 @@ def test_a_throttled_disk_is_read_by_few_workers(photos: Path, tmp_path: Path) -
     assert 1 <= torch.best.num_workers <= 4
     rates = {_workers(trial): trial.rate for trial in torch.trials if trial.setting in torch.main}
     assert rates[8] < 0.8 * max(rates.values())
+    throughput = next(curve for curve in curves_of(torch) if curve.quantity == "throughput")
+    assert [point.value for point in throughput.points if point.at == 8] == [rates[8]]
+    assert re.search(r"the knee is at num_workers [1-4] with .*; num_workers 8 is \d\d% slower", knee_sentence(torch))
     assert [left.name for left in tuning.left_out] == ["gpufeed"]

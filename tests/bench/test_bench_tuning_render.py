@@ -66,7 +66,7 @@ def test_the_text_has_the_choice_the_charts_and_every_trial() -> None:
     assert "torch   2 workers, prefetch 2, persistent: 200 images/s, 300 MB" in text
     assert "gpufeed 3 threads, prefetch 2: 400 images/s, memory n/a" in text
     assert "torch: throughput over num_workers (images/s; prefetch_factor 2)" in text
-    assert "torch: memory over prefetch_factor (MB, peak PSS; num_workers 2)" in text
+    assert "torch: memory over prefetch_factor (MB, peak; num_workers 2)" in text
     lines = text.splitlines()
     bars = {line.split()[0]: line.count("#") for line in lines if "#" in line and line.split()[-1] in ("202", "80")}
     assert bars["0"] == pytest.approx(bars["4"] * 80 / 202, abs=1)
@@ -81,6 +81,8 @@ def test_the_knee_and_the_decline_past_it_are_told() -> None:
         "torch: the knee is at num_workers 2 with 200 images/s; num_workers 8 is 15% slower and takes 3.0 times the "
         "memory."
     )
+    flat = replace(TORCH, trials=tuple(replace(trial, peak_memory_bytes=3 * 10**8) for trial in TORCH.trials))
+    assert "num_workers 8 is 15% slower and takes about the same memory." in knee_sentence(flat)
     rising = replace(TORCH, trials=TORCH.trials[:3], main=TORCH.main[:3])
     assert knee_sentence(rising) == "torch: throughput still rises at num_workers 2, the most that was tried."
     assert knee_sentence(OURS) == ""
@@ -94,6 +96,12 @@ def test_what_ended_early_and_who_is_left_out_is_told() -> None:
     assert "Left out: gpufeed (it can't)." in text
     assert "stopped by you after 99 of 120 s" in " ".join(render(replace(cut, interrupted=True)).split())
     assert "a larger --budget" not in " ".join(render(replace(cut, interrupted=True)).split())
+
+
+def test_much_noise_is_told() -> None:
+    noisy = replace(TUNING, loaders=(replace(TORCH, noise=0.31),))
+    assert "torch: epochs of the same setting differed by 31% (standard" in " ".join(render(noisy).split())
+    assert "differed" not in render(TUNING)
 
 
 def test_curves_mark_the_chosen_and_leave_out_what_failed() -> None:

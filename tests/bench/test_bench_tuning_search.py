@@ -7,8 +7,9 @@ from collections.abc import Callable
 import pytest
 from tuning_surface import Rate, Surface, torch_rate
 
+from gpufeed.bench.tuning.curves import curves_of, knee_sentence
 from gpufeed.bench.tuning.results import Tuned
-from gpufeed.bench.tuning.search import Search, cheapest_within, noise_of, survivors
+from gpufeed.bench.tuning.search import Search, Visit, cheapest_unbeaten, cheapest_within, noise_of, survivors
 from gpufeed.bench.tuning.space import Setting, Space, cost, describe, gpufeed_space, levels, torch_space
 from gpufeed.config import GpufeedSettings, TorchSettings
 from gpufeed.errors import BenchmarkError
@@ -72,6 +73,20 @@ def test_without_noise_the_knee_is_found_and_not_what_is_dearer() -> None:
     assert _found(torch_space(8, on_cuda=False), surface).best == TorchSettings(2, 2, persistent_workers=True)
 
 
+@pytest.mark.parametrize("seed", range(10))
+def test_on_a_throttled_disk_the_knee_is_chosen_and_the_decline_past_it_is_shown(seed: int) -> None:
+    tuned = _found(torch_space(2, on_cuda=False), Surface(_contended, seed, noise=0.02, hiccup=0))
+    assert isinstance(tuned.best, TorchSettings)
+    assert tuned.best.num_workers in (2, 3)
+    throughput = next(curve for curve in curves_of(tuned) if curve.quantity == "throughput")
+    rates = {point.at: point.value for point in throughput.points}
+    assert list(rates) == [0, 1, 2, 3, 4, 6, 8]
+    assert rates[8] < rates[6] < rates[4] < max(rates[2], rates[3])
+    sentence = knee_sentence(tuned)
+    assert f"the knee is at num_workers {min(2, tuned.best.num_workers)}" in sentence
+    assert any(f"num_workers 8 is {share}% slower" in sentence for share in range(36, 50))
+
+
 def test_it_searches_downward_to_no_workers() -> None:
     best = _found(torch_space(4, on_cuda=False), Surface(lambda setting: 100.0, noise=0, hiccup=0)).best
     assert best == TorchSettings()
@@ -81,6 +96,58 @@ def test_a_dearer_setting_within_the_noise_is_not_chosen() -> None:
     rates: dict[Setting, float] = {TorchSettings(count, 2): rate for count, rate in ((2, 99.2), (4, 100), (8, 99.9))}
     assert cheapest_within(rates, 0.01) == TorchSettings(2, 2)
     assert cheapest_within(rates, 0.001) == TorchSettings(4, 2)
+
+
+def test_of_few_epochs_a_dearer_one_is_chosen_only_if_chance_cant_explain_it() -> None:
+    rates: dict[Setting, tuple[float, ...]] = {GpufeedSettings(2, 2): (1084,), GpufeedSettings(2, 8): (1135,)}
+    assert cheapest_unbeaten(rates, 0.03) == GpufeedSettings(2, 2)
+    assert cheapest_unbeaten(rates, 0.01) == GpufeedSettings(2, 8)
+    often = {setting: 16 * epochs for setting, epochs in rates.items()}
+    assert cheapest_unbeaten(often, 0.03) == GpufeedSettings(2, 8)
+    rates[GpufeedSettings(1, 2)] = (900,)
+    assert cheapest_unbeaten(rates, 0.5) == GpufeedSettings(2, 2), "a sixth less is never noise"
+
+
+def test_when_the_time_ends_early_the_cheaper_setting_within_the_noise_stays() -> None:
+    """2, 4 and 8 batches under way are alike; each was seen, and there was no time to see any again."""
+
+    def rate(setting: Setting) -> float:
+        assert isinstance(setting, GpufeedSettings)
+        return {1: 600.0, 2: 1100.0}.get(setting.num_threads, 1000.0) * (1 + setting.prefetch_factor / 200)
+
+    space = gpufeed_space(2, on_cuda=False)
+    whole = Surface(rate, noise=0, hiccup=0)
+    tuned = _found(space, whole)
+    assert tuned.best == GpufeedSettings(2, 8), "3 % more, and known to be so"
+    first_of_8 = next(place for place, (setting, _) in enumerate(whole.visits) if setting.prefetch_factor == 8)
+    until = Surface(rate, noise=0, hiccup=0)
+    for setting, num_epochs in whole.visits[: first_of_8 + 1]:
+        until.visit(setting, num_epochs)
+    cut = _found(space, Surface(rate, noise=0.02, hiccup=0, seed=1, budget_s=1.15 * until.now_s))
+    assert not cut.finished
+    assert cut.trial(GpufeedSettings(2, 8)) is not None
+    assert cut.best == GpufeedSettings(2, 2)
+
+
+def test_a_lucky_epoch_of_two_dearer_settings_doesnt_throw_out_the_known_one() -> None:
+    """The first epoch of a deeper queue is lucky; seen again, it is no faster."""
+    lucky = {TorchSettings(2, depth, persistent_workers=True): 1.08 for depth in (4, 8)}
+
+    class Lucky(Surface):
+        def visit(self, setting: Setting, num_epochs: int) -> Visit:
+            visit = super().visit(setting, num_epochs)
+            luck = lucky.pop(setting, 1.0)
+            return Visit(tuple(rate * luck for rate in visit.images_per_s), visit.peak_memory_bytes)
+
+    best = _found(torch_space(2, on_cuda=False), Lucky(_contended, noise=0, hiccup=0)).best
+    assert best == TorchSettings(2, 2, persistent_workers=True)
+
+
+def test_in_a_short_budget_settings_between_others_are_left_out() -> None:
+    space = torch_space(2, on_cuda=False)
+    for budget_s, tried in ((1000.0, {0, 1, 2, 3, 4, 6, 8}), (120.0, {0, 1, 2, 4, 8})):
+        tuned = _found(space, Surface(torch_rate(2), budget_s=budget_s, noise=0, hiccup=0))
+        assert {setting.num_workers for setting in tuned.main if isinstance(setting, TorchSettings)} == tried
 
 
 def test_survivors_are_near_the_best_and_no_slower_than_a_cheaper_one() -> None:

@@ -12,6 +12,7 @@ from gpufeed.config import TorchSettings
 __all__ = ["Curve", "Point", "curves_of", "knee_sentence"]
 
 _SAME = 0.03  # of the best rate: less isn't called a decline
+_SAME_MEMORY = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +85,7 @@ def _main(setting: Setting) -> int:
 def _curve(tuned: Tuned, quantity: Literal["throughput", "memory"], over: str, note: str, trials: list[Trial]) -> Curve:
     points: dict[int, Point] = {}
     for trial in trials:
-        value = trial.rate if quantity == "throughput" else trial.peak_pss_bytes
+        value = trial.rate if quantity == "throughput" else trial.peak_memory_bytes
         if value is not None:
             at = (trial.setting.prefetch_factor or 0) if over == "prefetch_factor" else _main(trial.setting)
             chosen = tuned.best is not None and at == (
@@ -110,8 +111,10 @@ def knee_sentence(tuned: Tuned) -> str:
     told = f"is {-change:.0%} slower" if change < -_SAME else "is no faster"
     memory = curves.get(("memory", over))
     used = {point.at: point.value for point in memory.points} if memory is not None else {}
-    more = (
-        f" and takes {used[last.at] / used[knee.at]:.1f} times the memory" if {last.at, knee.at} <= used.keys() else ""
-    )
+    more = f" and takes {_times(used[last.at] / used[knee.at])} memory" if {last.at, knee.at} <= used.keys() else ""
     where = f"the knee is at {over} {knee.at} with {knee.value:,.0f} images/s"
     return f"{tuned.loader}: {where}; {over} {last.at} {told}{more}."
+
+
+def _times(ratio: float) -> str:
+    return "about the same" if abs(ratio - 1) <= _SAME_MEMORY else f"{ratio:.1f} times the"

@@ -26,8 +26,9 @@ class Filling:
 
     Args:
         epochs: the loader.
-        depth: batches that each of its workers, or it itself, makes one after the other before it has to wait.
-        used_cpu_s: CPU time that it has used so far. [Unit: second]
+        depth: batches that each of its workers, or it itself, makes one after the other after the first of them before
+            it has to wait, or the epoch has no more.
+        used_cpu_s: CPU time that it has used so far, less what asking takes. [Unit: second]
         clock_s: a clock. [Unit: second]
         sleep: waits. [Unit: second]
     """
@@ -36,7 +37,7 @@ class Filling:
         self,
         epochs: Iterable[Batch],
         depth: int,
-        used_cpu_s: Callable[[], float] = lambda: tree_cpu_s(os.getpid()),
+        used_cpu_s: Callable[[], float] = lambda: tree_cpu_s(os.getpid()) - time.thread_time(),
         clock_s: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:

@@ -33,4 +33,4 @@ def gpufeed_loader(workload: Workload, settings: GpufeedSettings, fills: bool = 
         PipelineError: the pipeline has a mistake.
     """
     with gpufeed(workload, settings) as epochs:
-        yield Filling(epochs, settings.prefetch_factor) if fills else epochs
+        yield Filling(epochs, min(settings.prefetch_factor, workload.num_batches - 1)) if fills else epochs

@@ -74,7 +74,7 @@ class PlainWatcher:
 
     def tried(self, tuned: Tuned, trial: Trial) -> None:
         """A line with the setting's figures."""
-        figures = trial.failure or f"{trial.rate:,.0f} images/s, {memory_text(trial.peak_pss_bytes)}"
+        figures = trial.failure or f"{trial.rate:,.0f} images/s, {memory_text(trial.peak_memory_bytes)}"
         self.say(f"{tuned.loader}: {describe(trial.setting)}: {figures}")
 
 

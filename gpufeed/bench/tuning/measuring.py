@@ -16,12 +16,12 @@ from gpufeed.bench.images import first_broken
 from gpufeed.bench.process import ContenderProcess, ContenderRaisedError
 from gpufeed.bench.tuning.search import Visit
 from gpufeed.bench.tuning.space import LoaderName, Setting, describe
-from gpufeed.bench.usage import MemorySampler
+from gpufeed.bench.usage import MemorySampler, tree_alone_bytes
 from gpufeed.bench.workload import Workload
 from gpufeed.config import TorchSettings
 from gpufeed.errors import ArgumentError, BenchmarkError
 
-__all__ = ["CONTENDERS", "Measuring", "contender_for"]
+__all__ = ["CONTENDERS", "EPOCH_SHARE", "Measuring", "contender_for"]
 
 _HERE = "gpufeed.bench.tuning"
 
@@ -30,8 +30,8 @@ CONTENDERS: dict[LoaderName, Contender] = {
     "gpufeed": Contender("gpufeed", f"{_HERE}.gpufeed_loader:gpufeed_loader", "gpufeed.DataLoader"),
 }
 
-_LEAST_BATCHES, _MOST_BATCHES = 6, 256
-_EPOCH_SHARE, _LONGEST_EPOCH_S = 0.01, 3.0  # of the budget, and at the most: an epoch of the first setting
+_LEAST_BATCHES, _MOST_BATCHES = 4, 256
+EPOCH_SHARE, _LONGEST_EPOCH_S = 0.006, 3.0  # of the budget, and at the most: an epoch of the first setting
 _PER_WORKER = 2  # batches in an epoch, so that starting and ending aren't most of it
 
 
@@ -67,7 +67,7 @@ class Measuring:
         num_threads: torch's own threads in the measured process.
         batch_size: samples per batch.
         step: what each batch feeds, see `gpufeed.bench.steps.check_step`; empty: nothing.
-        budget_s: of the whole tuning; epochs are a hundredth of it long. [Unit: second]
+        budget_s: of the whole tuning; an epoch of the first setting takes less than a hundredth of it. [Unit: second]
         deadline_s: by ``time.monotonic()``. [Unit: second]
     """
 
@@ -124,14 +124,14 @@ class Measuring:
                 self._process.join()
         if is_first:
             self._epochs.fit(
-                visit.images_per_s[-1], self._batch_size, min(_LONGEST_EPOCH_S, _EPOCH_SHARE * self._budget_s)
+                visit.images_per_s[-1], self._batch_size, min(_LONGEST_EPOCH_S, EPOCH_SHARE * self._budget_s)
             )
         return visit
 
     def _measured(self, setting: Setting, workload: Workload, num_epochs: int) -> Visit:
         process = self._process
         process.open(workload)
-        with MemorySampler(process.pid) as memory:
+        with MemorySampler(process.pid, measure=tree_alone_bytes) as memory:
             process.run_epoch(step=self._step)
         rates: list[float] = []
         for _ in range(num_epochs):

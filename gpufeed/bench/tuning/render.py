@@ -23,6 +23,7 @@ __all__ = ["memory_text", "render", "show", "trials_table"]
 _WIDTH = 80  # of plain text
 _LABEL, _VALUE = 4, 9  # columns of a chart's numbers
 _MOST_BAR = 60
+_MUCH_NOISE = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,12 +87,12 @@ def _chosen(tuned: Tuned) -> Text:
     return Text.assemble(
         (f"{tuned.loader:8}", "bold"),
         (describe(tuned.best), "bold green"),
-        f": {trial.rate:,.0f} images/s, {memory_text(trial.peak_pss_bytes)}",
+        f": {trial.rate:,.0f} images/s, {memory_text(trial.peak_memory_bytes)}",
     )
 
 
 def _chart(curve: Curve, signs: _Signs, width: int) -> Text:
-    unit = "images/s" if curve.quantity == "throughput" else "MB, peak PSS"
+    unit = "images/s" if curve.quantity == "throughput" else "MB, peak"
     scale = 1.0 if curve.quantity == "throughput" else 1e6
     most = max(point.value for point in curve.points)
     room = max(10, min(_MOST_BAR, width - _LABEL - _VALUE - 12))
@@ -133,7 +134,7 @@ def trials_table(tuned: Tuned, style: box.Box = box.SIMPLE_HEAD, most: int | Non
             f"{trial.rate:,.0f}" if trial.images_per_s else "",
             f"{trial.rate / best:.0%}" if trial.images_per_s else "",
             str(len(trial.images_per_s)),
-            "" if trial.peak_pss_bytes is None else memory_text(trial.peak_pss_bytes),
+            "" if trial.peak_memory_bytes is None else memory_text(trial.peak_memory_bytes),
             _mark(tuned, trial),
             style="bold" if trial.setting == tuned.best else "",
         )
@@ -152,6 +153,12 @@ def _sentences(tuning: Tuning) -> Iterable[str]:
     knees = " ".join(filter(None, map(knee_sentence, tuning.loaders)))
     if knees:
         yield knees
+    for tuned in tuning.loaders:
+        if (tuned.noise or 0.0) > _MUCH_NOISE:
+            yield (
+                f"{tuned.loader}: epochs of the same setting differed by {tuned.noise:.0%} (standard deviation), so "
+                "something else was using this machine, or its clock changed; tune again when it is idle."
+            )
     failures = [trial.failure for tuned in tuning.loaders for trial in tuned.trials if trial.failure]
     if failures:
         yield "Failed: " + "; ".join(failures) + "."

@@ -25,14 +25,14 @@ class Trial:
     Attributes:
         setting: what it is.
         images_per_s: of each short epoch, in order, the discarded first one of a visit apart. [Unit: image/second]
-        peak_pss_bytes: the largest memory of its process and children with full queues, pages shared between processes
-            counted in parts; ``None`` where the platform doesn't tell. [Unit: byte]
+        peak_memory_bytes: the largest memory of its process and children with full queues, shared pages counted once,
+            batches that wait in shared memory too; ``None`` where the platform doesn't tell. [Unit: byte]
         failure: why it can't be used, in words; empty where it can.
     """
 
     setting: Setting
     images_per_s: tuple[float, ...] = ()
-    peak_pss_bytes: int | None = None
+    peak_memory_bytes: int | None = None
     failure: str = ""
 
     @property
@@ -136,8 +136,8 @@ def config_of(tuning: Tuning) -> Config:
         trial = tuned.best_trial
         if trial is not None:
             measured[f"{tuned.loader}_images_per_s"] = round(trial.rate, 1)
-            if trial.peak_pss_bytes is not None:
-                measured[f"{tuned.loader}_peak_memory_bytes"] = trial.peak_pss_bytes
+            if trial.peak_memory_bytes is not None:
+                measured[f"{tuned.loader}_peak_memory_bytes"] = trial.peak_memory_bytes
         measured[f"{tuned.loader}_settings_tried"] = len(tuned.trials)
         measured[f"{tuned.loader}_search_finished"] = tuned.finished
     measured["elapsed_s"] = round(tuning.elapsed_s, 1)

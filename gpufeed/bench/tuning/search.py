@@ -2,12 +2,13 @@
 
 Stage by stage, the first of which varies the number of workers or threads:
 
-1. Every setting of the stage is visited once, but for the winner of the stage before, and for the smallest where
-   one would take more than its share of the time.
-2. Those stay that are near the best and no slower than a cheaper one, at most half of them, and always two; they are
-   visited again, for more epochs and in rotated order, until few are left.
+1. Every setting of the stage is visited once, but for the winner of the stage before; and in a short budget for the
+   smallest where one would take more than its share of it, and those between two powers of two.
+2. Those stay that are near the best and no slower than a cheaper one, at most half of them, and always two and a near
+   winner of the stage before; they are visited again, for more epochs and in rotated order, until few are left.
 3. Of the last, the cheapest whose median is within the noise of the best is taken. What counts as noise is measured,
-   and never more than 1.5 %, so that what all stages together give away stays small.
+   and never more than 1.5 %, so that what all stages together give away stays small. Where the time ends before that,
+   a dearer setting is taken only if it is ahead of all cheaper ones by more than so few epochs may differ by chance.
 
 The following stages keep what was chosen and vary one further argument each.
 """
@@ -25,14 +26,17 @@ from gpufeed.bench.tuning.space import Setting, Space, cost
 from gpufeed.config import TorchSettings
 from gpufeed.errors import BenchmarkError
 
-__all__ = ["Bench", "Search", "Visit", "cheapest_within", "noise_of", "survivors"]
+__all__ = ["Bench", "Search", "Visit", "cheapest_unbeaten", "cheapest_within", "noise_of", "survivors"]
 
 _ROUNDS = (1, 2, 2)  # measured epochs of a visit, rung by rung
 _FEW_ROUNDS = (2, 2)  # where there are two settings, no halving is to be done
 _CLEARLY = 3.0  # standard deviations of a single epoch
 _NEAR = 0.85  # of the best: an epoch of a second or two may be that much off, not more
 _LEAST_NOISE, _MOST_NOISE = 0.01, 0.015
+_USUAL_NOISE = 0.03  # of a single epoch, where none was repeated
+_BY_CHANCE = 1.645  # standard errors: two equal settings differ by more, in this direction, once in twenty times
 _DEAREST_VISIT = 0.12  # of the budget
+_FIRST_VISITS = 0.35  # of the budget: if one visit to each setting of the first stage took more, some are left out
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +45,12 @@ class Visit:
 
     Attributes:
         images_per_s: of each short epoch. [Unit: image/second]
-        peak_pss_bytes: with full queues; ``None`` where the platform doesn't tell. [Unit: byte]
+        peak_memory_bytes: with full queues; ``None`` where the platform doesn't tell. [Unit: byte]
         failure: why it can't be used, in words; empty where it can.
     """
 
     images_per_s: tuple[float, ...] = ()
-    peak_pss_bytes: int | None = None
+    peak_memory_bytes: int | None = None
     failure: str = ""
 
 
@@ -104,6 +108,7 @@ class Search:
         self._finished = False
         self._ran_out = False
         self._last = _Stage()
+        self._left_out: set[Setting] | None = None
 
     def run(self) -> None:
         """Search until it is done or the time is up. What is known after an exception is in `result` too."""
@@ -122,7 +127,7 @@ class Search:
         usable = [trial.setting for trial in self._trials.values() if self._is_usable(trial.setting)]
         best = self._best
         if best is None and usable:
-            best = cheapest_within({setting: self._trials[setting].rate for setting in usable}, self._noise())
+            best = self._cheapest_so_far({setting: self._trials[setting].images_per_s for setting in usable})
         return Tuned(
             loader=self._space.loader,
             best=best,
@@ -146,19 +151,25 @@ class Search:
         if known is not None:
             stage.rates[known] += self._last.rates.get(known, [])
         self._last = stage
+        ran_out, self._ran_out = self._ran_out, False
         running = list(candidates)
         rungs = _FEW_ROUNDS if len(candidates) == 2 else _ROUNDS
         for rung, num_epochs in enumerate(rungs):
             for setting in [*running[rung:], *running[:rung]]:
                 if rung or not stage.rates[setting]:
                     self._visit(setting, num_epochs, stage)
-            running = self._survivors(stage, running, most=max(2, math.ceil(len(running) / 2)))
+            running = self._survivors(stage, running, known)
             if len(running) < 2 or (rung and self._is_decided(stage, running)):
                 break
         measured = stage.medians()
         # Without the one that was the best before, there is nothing that the others were compared with.
         if running and (is_first or self._best is None or self._best in measured):
-            self._best = cheapest_within({setting: measured[setting] for setting in running}, self._noise())
+            if self._ran_out:
+                usable = [setting for setting in measured if self._is_usable(setting)]
+                self._best = self._cheapest_so_far({setting: stage.rates[setting] for setting in usable})
+            else:
+                self._best = cheapest_within({setting: measured[setting] for setting in running}, self._noise())
+        self._ran_out |= ran_out
 
     def _is_decided(self, stage: _Stage, running: Sequence[Setting]) -> bool:
         """Whether more rounds would only cost: the cheapest is the fastest too, or one is far ahead of the others."""
@@ -167,10 +178,18 @@ class Search:
         noise = noise_of(trial.images_per_s for trial in self._trials.values()) or 0.0
         return rates[0] == best or second < (1 - _CLEARLY * noise) * best
 
-    def _survivors(self, stage: _Stage, running: Sequence[Setting], most: int) -> list[Setting]:
+    def _cheapest_so_far(self, rates: Mapping[Setting, Sequence[float]]) -> Setting:
+        noise = noise_of(trial.images_per_s for trial in self._trials.values())
+        return cheapest_unbeaten(rates, _USUAL_NOISE if noise is None else max(_LEAST_NOISE, noise))
+
+    def _survivors(self, stage: _Stage, running: Sequence[Setting], known: Setting | None) -> list[Setting]:
         measured = stage.medians()
         usable = {setting: measured[setting] for setting in running if setting in measured and self._is_usable(setting)}
-        return survivors(usable, most)
+        stay = survivors(usable, most=max(2, math.ceil(len(running) / 2)))
+        # A single lucky epoch of two dearer ones must not throw out what was measured longer.
+        if known in usable and known not in stay and usable[known] >= _NEAR * max(usable.values()):
+            stay = sorted([*stay, known], key=cost)
+        return stay
 
     def _visit(self, setting: Setting, num_epochs: int, stage: _Stage) -> None:
         known = self._trials.get(setting)
@@ -183,20 +202,35 @@ class Search:
         is_slow = 2 * _size(setting) < _size(self._space.start)
         if known is None and is_slow and expected_s > _DEAREST_VISIT * self._budget_s:
             return
+        if known is None and self._is_left_out(setting):
+            return
         visit = self._bench.visit(setting, num_epochs)
         if known is None:
             known = Trial(setting)
             self._raise_if_hopeless(visit)
-        peaks = [peak for peak in (known.peak_pss_bytes, visit.peak_pss_bytes) if peak is not None]
+        peaks = [peak for peak in (known.peak_memory_bytes, visit.peak_memory_bytes) if peak is not None]
         trial = replace(
             known,
             images_per_s=(*known.images_per_s, *visit.images_per_s),
-            peak_pss_bytes=max(peaks, default=None),
+            peak_memory_bytes=max(peaks, default=None),
             failure=visit.failure,
         )
         self._trials[setting] = trial
         stage.rates[setting] += visit.images_per_s
         self._tell(trial)
+
+    def _is_left_out(self, setting: Setting) -> bool:
+        """Whether this one, between two others, is too much for the budget. Decided when the first pace is known."""
+        if not self._trials:
+            return False
+        if self._left_out is None:
+            main = self._space.main
+            expected_s = sum(self._expected_s(each, _ROUNDS[0]) for each in main)
+            is_long = expected_s > _FIRST_VISITS * self._budget_s
+            ends = {_size(self._space.start), *(_size(each) for each in (main[0], main[-1]))}
+            between = {each for each in main if _size(each).bit_count() > 1 and _size(each) not in ends}
+            self._left_out = between if is_long else set()
+        return setting in self._left_out
 
     def _raise_if_hopeless(self, visit: Visit) -> None:
         """The first setting is an ordinary one: what fails there fails everywhere."""
@@ -232,7 +266,7 @@ class Search:
         return (1 + num_epochs) * self._bench.num_samples(setting) / (known.rate * scale)
 
     def _is_over(self, setting: Setting) -> bool:
-        peak = self._trials[setting].peak_pss_bytes
+        peak = self._trials[setting].peak_memory_bytes
         return self._max_memory_bytes is not None and peak is not None and peak > self._max_memory_bytes
 
     def _is_usable(self, setting: Setting) -> bool:
@@ -281,6 +315,23 @@ def cheapest_within(rates: Mapping[Setting, float], noise: float) -> Setting:
     """
     best = max(rates.values())
     return min((setting for setting, rate in rates.items() if rate >= (1 - noise) * best), key=cost)
+
+
+def cheapest_unbeaten(rates: Mapping[Setting, Sequence[float]], noise: float) -> Setting:
+    """The cheapest setting that the fastest isn't ahead of by more than chance may bring.
+
+    Args:
+        rates: of the epochs of each setting, at least one of at least one. [Unit: image/second]
+        noise: the standard deviation of a single epoch's rate, as a share.
+    """
+    medians = {setting: median(epochs) for setting, epochs in rates.items()}
+    best = max(medians, key=lambda setting: medians[setting])
+
+    def is_beaten(setting: Setting) -> bool:
+        error = noise * math.sqrt(1 / len(rates[setting]) + 1 / len(rates[best]))
+        return medians[setting] < max(_NEAR, 1 - _BY_CHANCE * error) * medians[best]
+
+    return min((setting for setting in rates if not is_beaten(setting)), key=cost)
 
 
 def noise_of(repeats: Iterable[Sequence[float]]) -> float | None:

@@ -24,4 +24,8 @@ def torch_loader(workload: Workload, settings: TorchSettings, fills: bool = Fals
         fills: whether the queues get full in the first epoch.
     """
     with torch_tuned(workload, settings) as epochs:
-        yield Filling(epochs, settings.prefetch_factor or 2) if fills and settings.num_workers else epochs
+        if not fills or not settings.num_workers:
+            yield epochs
+            return
+        per_worker = -(-workload.num_batches // settings.num_workers)
+        yield Filling(epochs, min(settings.prefetch_factor or 2, per_worker - 1))

@@ -25,7 +25,7 @@ from gpufeed.errors import ArgumentError, UnsupportedError
 __all__ = ["MakeSearch", "Request", "Searching", "tune"]
 
 _ENDING_S = 1.5  # kept for ending processes and drawing
-_TORCH_SHARE = 0.6  # of the time left, where both loaders are tuned: torch has more to set, and is mostly slower
+_TORCH_SHARE = 0.63  # of the time left, where both loaders are tuned: torch has more to set, and is mostly slower
 _MOST_READ = 4096  # files that are brought into the page cache before
 
 
