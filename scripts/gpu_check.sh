@@ -4,7 +4,8 @@
 #   bash scripts/gpu_check.sh [OUT_FOLDER]     default: gpu_check
 #
 # Uses the Python that has gpufeed's dependencies: $PYTHON, else .venv/bin/python, else python3. Installs nothing.
-# Writes environment.txt, tests.txt and, for the training and the eval transform, compare-*.json and compare-*.txt.
+# Writes environment.txt, tests.txt; compare-*.json and compare-*.txt for the training and the eval transform and, with
+# the contenders that need a GPU and a report, for a training step; what tune chose and what doctor says.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 out=${1:-gpu_check}
@@ -32,4 +33,11 @@ for transform in train eval; do
   "$python" -m gpufeed compare --transform "$transform" --batch-size 256 --budget 90 --device cuda \
     --json "$out/compare-$transform.json" 2>&1 | tee "$out/compare-$transform.txt" || status=$?
 done
+"$python" -m gpufeed compare --step resnet18 --batch-size 256 --budget 180 --device cuda \
+  --contenders torch-tuned,torch-cuda-decode,torch-uint8,dali-proxy,gpufeed \
+  --json "$out/compare-step.json" --html "$out/compare-step.html" --png "$out/compare-step.png" \
+  2>&1 | tee "$out/compare-step.txt" || status=$?
+"$python" -m gpufeed tune --device cuda --batch-size 256 --budget 180 --out "$out/gpufeed.toml" --chart "$out/tune.png" \
+  2>&1 | tee "$out/tune.txt" || status=$?
+"$python" -m gpufeed doctor 2>&1 | tee "$out/doctor.txt" || true # its exit code is 1 where it finds something
 exit "$status"
