@@ -56,6 +56,9 @@ ELSE_AT_LEAST = 0.5
 _NEAR_A_BOUND = 0.75
 """Of a bound: nearer, the bound is what holds a loader back, as another third is the most that is left."""
 
+_NEARLY = 0.8
+"""Of the largest part: then the headline names both."""
+
 _LONGEST_NAME = 40  # characters of a transform in a sentence
 
 _FAR_ABOVE_A_BOUND = 1.25
@@ -261,7 +264,21 @@ def _headline(kind: VerdictKind, facts: _Facts) -> str:
         "loader-overhead-bound": f"Loader-overhead-bound: {_percent(parts.other)} {time} is neither reading, decoding "
         "nor transforming",
     }[kind]
-    return f"{start}; {_effect_sentence(facts)}."
+    return f"{start}{_runner_up(kind, parts)}; {_effect_sentence(facts)}."
+
+
+def _runner_up(kind: VerdictKind, parts: TimeParts) -> str:
+    """What takes nearly as long as what the verdict names: another run might name that."""
+    known: dict[VerdictKind, tuple[str, float]] = {
+        "storage-bound": ("reading", parts.read),
+        "decode-bound": ("decoding", parts.decode),
+        "transform-bound": ("transforms", parts.transforms or 0.0),
+    }
+    if kind not in known:
+        return ""
+    _, most = known.pop(kind)
+    what, share = max(known.values(), key=lambda entry: entry[1])
+    return f", {what} {_percent(share)}" if share >= _NEARLY * most else ""
 
 
 def _step_bound_effect(facts: _Facts) -> str:

@@ -201,3 +201,9 @@ def test_what_holds_gpufeed_back_is_the_bound_that_it_is_near_to() -> None:
     assert "reaches 40 % of what decoding the region" in last(2500)
     assert "the rest goes to transforms" in last(2500)
     assert "delivers 2.0 times what decoding the region" in last(500)  # from a cache, say: nothing is made up
+
+
+def test_what_takes_nearly_as_long_is_in_the_headline_too() -> None:
+    near, far = (_of_parts(transforms={"Resize(256)": cost * _MS}) for cost in (0.45, 0.1))
+    assert "decoding takes 45 % of torch-tuned's time per image, transforms 41 %; " in verdict(near).headline
+    assert ", transforms " not in verdict(far).headline
