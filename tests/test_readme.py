@@ -11,7 +11,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from constructed import comparison, result
 from PIL import Image
+
+from gpufeed.bench.results import to_json
+from gpufeed.config import Config, GpufeedSettings, TorchSettings, write_config
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -24,17 +28,18 @@ COMMANDS = [
     for line in code.splitlines()
     if line
 ]
-SHORT = ["--budget", "45", "--contenders", "torch-tuned,gpufeed"]
-"""What is added to a documented `gpufeed compare`, which would take a minute and a half by itself."""
+SHORT = {"compare": ["--budget", "30", "--contenders", "torch-tuned,gpufeed"], "tune": ["--budget", "30"]}
+"""What is added to a documented command, which would take a minute and a half or more by itself."""
 
 
 SHOWN = {
     "check": ("No faults.",),
-    "compare": ("gpufeed  ",),
+    "compare": ("gpufeed  ", "before.json"),
     "explain": ("runs as one", "Draws, by the sample's key"),
     "new": ("wrote demo.py",),
     "pipelines": ("gpufeed:imagenet:train",),
     "preview": (" pixels, ",),
+    "tune": ("gpufeed tune, ",),
     "verify": ("the loader against the transform", "everything holds"),
 }
 """What a documented command prints, whichever of its forms it is."""
@@ -42,7 +47,7 @@ SHOWN = {
 
 @pytest.fixture
 def workplace(tmp_path: Path) -> Path:
-    """What the README's reader has: an image folder and a file with a transform."""
+    """What the README's reader has: an image folder, a file with a transform, and what earlier commands wrote."""
     for number in range(96):
         folder = tmp_path / "photos" / f"class{number % 3}"
         folder.mkdir(parents=True, exist_ok=True)
@@ -57,6 +62,10 @@ def workplace(tmp_path: Path) -> Path:
         named = re.match(r"# (\w+\.py)\n", code)
         if named is not None:  # a file that later commands use
             (tmp_path / named[1]).write_text(code, encoding="utf-8")
+    write_config(Config(TorchSettings(2, 2), GpufeedSettings(2)), tmp_path / "gpufeed.toml")
+    for number, name in enumerate(("before", "after")):
+        measured = comparison(result("torch-tuned", 500), result("gpufeed", 1200 + 100 * number))
+        (tmp_path / f"{name}.json").write_text(to_json(measured), encoding="utf-8")
     return tmp_path
 
 
@@ -87,13 +96,15 @@ def test_commands_run(workplace: Path, command: str) -> None:
         subprocess.run(
             [sys.executable, "-m", "gpufeed", "new", "demo", "--task", "detection"], cwd=workplace, check=True
         )
+    for written in {"--json", "--out"} & set(words):  # nothing of somebody else's is overwritten
+        (workplace / words[words.index(written) + 1]).unlink(missing_ok=True)
     if words[0] == "gpufeed":
         shown = SHOWN[words[1]]
-        words = [sys.executable, "-m", *words, *(SHORT if words[1] == "compare" else [])]
+        words = [sys.executable, "-m", *words, *(SHORT.get(words[1], []) if "--load" not in words else [])]
     else:
         assert words[0] == "bash"
         words[1] = str(ROOT / words[1])
-        words += SHORT if words[1].endswith("compare.sh") else ["tests/test_draws.py"]
+        words += SHORT["compare"] if words[1].endswith("compare.sh") else ["tests/test_draws.py"]
     result = subprocess.run(words, cwd=workplace, capture_output=True, text=True, check=False)
     longer = re.search(r"is too short here.*give (--budget) (\d+)", result.stderr)
     if longer is not None:  # a machine that does much else; the command says what it takes

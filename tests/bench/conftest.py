@@ -11,14 +11,7 @@ from PIL import Image
 
 from gpufeed.bench.contenders import Contender
 
-_HERE = Path(__file__).parent
 _FAKES = Path(__file__).with_name("fake_contenders.py")
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if item.path.parent == _HERE:
-            item.add_marker(pytest.mark.alone)
 
 
 @pytest.fixture(scope="session")

@@ -212,6 +212,7 @@ read = Throttled()
 
 
 @pytest.mark.slow
+@pytest.mark.alone
 def test_a_throttled_disk_is_read_by_few_workers(photos: Path, tmp_path: Path) -> None:
     """Two or three readers keep the disk busy; eight spend its time on seeks."""
     file = tmp_path / "throttled.py"

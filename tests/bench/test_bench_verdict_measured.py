@@ -19,7 +19,7 @@ from gpufeed.bench.results import Comparison
 from gpufeed.bench.statistics import MIN_ROUNDS, summarize
 from gpufeed.bench.verdict import verdict
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
 _KNOWN = Path(__file__).with_name("known_contenders.py")
 _TRANSFORMS = '''
@@ -103,7 +103,7 @@ _CASES = {
     "large images that gpufeed needn't decode": _Case("decode-bound", None, {"decodes": False}, large=True),
     "large images for both": _Case("no-difference", None, "torch", large=True),
     "a loader with a pause": _Case("loader-overhead-bound", {"per_batch_s": 0.1}, {"per_batch_s": 0.01}),
-    "a slow step": _Case("step-bound", ours={}, step="100ms", phrase="gpufeed can't help"),
+    "a slow step": _Case("step-bound", ours={}, step="60ms", phrase="gpufeed can't help"),
     "a fast step": _Case("transform-bound", ours={}, transform="slow", step="5ms", phrase="SlowBlur() alone"),
 }
 
@@ -140,7 +140,7 @@ def _measured(root: Path, contenders: list[Contender], transform: str, **others:
         num_threads=2,
         device="cpu",
         budget_s=600,  # never reached: the rounds are few and short
-        max_rounds=7,
+        max_rounds=MIN_ROUNDS,
         **others,
     )
     return measure(request, Silent(), time.monotonic())
