@@ -291,7 +291,7 @@ class _Run:
     def _calibrate(self) -> list[Pace]:
         paces: list[Pace] = []
         for seat in list(self._seats.values()):
-            if seat.contender.kind == "copy":
+            if seat.contender.kind == "copy" and self._copied in self._seats:
                 continue
             self._reporter.say(f"calibrating {seat.name}")
             batches = calibration_batches(seat.contender, self._request.num_threads)

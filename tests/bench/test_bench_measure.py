@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from gpufeed.bench import measure as measure_module
-from gpufeed.bench.contenders import Contender
+from gpufeed.bench.contenders import Contender, copy_of
 from gpufeed.bench.images import ImageFolderFiles, list_image_folder
 from gpufeed.bench.measure import Request, measure
 from gpufeed.bench.progress import Silent
@@ -148,6 +148,14 @@ def test_of_a_bound_that_no_longer_fits_what_was_measured_stays(
     assert len(loader.measurements) == 7
     assert [entry.round_index for entry in kept.measurements] == [0]
     assert comparison.left_out == ()
+
+
+def test_a_copy_may_be_given_as_a_contender(files: ImageFolderFiles, fake: Fake) -> None:
+    comparison = _measure(files, fake("honest"), copy_of(fake("honest")))
+    assert [(result.name, result.kind) for result in comparison.contenders] == [
+        ("honest", "loader"),
+        ("honest again", "copy"),
+    ]
 
 
 def test_a_copy_without_its_original_is_not_measured(files: ImageFolderFiles, fake: Fake) -> None:
