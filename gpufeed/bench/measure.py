@@ -291,6 +291,8 @@ class _Run:
     def _calibrate(self) -> list[Pace]:
         paces: list[Pace] = []
         for seat in list(self._seats.values()):
+            if seat.name not in self._seats:  # a copy whose original has just been left out
+                continue
             if seat.contender.kind == "copy" and self._copied in self._seats:
                 continue
             self._reporter.say(f"calibrating {seat.name}")
