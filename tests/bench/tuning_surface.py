@@ -25,6 +25,7 @@ class Surface:
         rate: the true throughput.
         memory: the true memory.
         noise: standard deviation of an epoch's rate, as a share.
+        spell: standard deviation of what all epochs of a visit have in common, as a share.
         hiccup: how often an epoch takes half as long again.
         budget_s: until the deadline, on its own clock.
     """
@@ -33,6 +34,7 @@ class Surface:
     seed: int = 0
     noise: float = 0.03
     hiccup: float = 0.05
+    spell: float = 0.0
     budget_s: float = math.inf
     memory: Callable[[Setting], int] = lambda _: 1
     failing: Callable[[Setting], str] = lambda _: ""
@@ -58,6 +60,9 @@ class Surface:
             return Visit(failure=failure)
         rates = [self.rate(setting) * math.exp(self._rng.normal(0, self.noise)) for _ in range(num_epochs + 1)]
         rates = [rate / 1.5 if self._rng.random() < self.hiccup else rate for rate in rates]
+        if self.spell:
+            spell = math.exp(self._rng.normal(0, self.spell))
+            rates = [rate * spell for rate in rates]
         self.now_s += sum(self.num_samples(setting) / rate for rate in rates)
         return Visit(tuple(rates[1:]), self.memory(setting))
 

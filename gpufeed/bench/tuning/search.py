@@ -7,7 +7,7 @@ Stage by stage, the first of which varies the number of workers or threads:
 2. Those stay that are near the best and no slower than a cheaper one, at most half of them, and always two and a near
    winner of the stage before; they are visited again, for more epochs and in rotated order, until few are left.
 3. Of the last, the cheapest whose median is within the noise of the best is taken. What counts as noise is measured,
-   and never more than 1.5 %, so that what all stages together give away stays small. Where the time ends before that,
+   and never more than 5 %, so that a restless machine gives little away. Where the time ends before that,
    a dearer setting is taken only if it is ahead of all cheaper ones by more than so few epochs may differ by chance.
 
 The following stages keep what was chosen and vary one further argument each.
@@ -32,7 +32,7 @@ _ROUNDS = (1, 2, 2)  # measured epochs of a visit, rung by rung
 _FEW_ROUNDS = (2, 2)  # where there are two settings, no halving is to be done
 _CLEARLY = 3.0  # standard deviations of a single epoch
 _NEAR = 0.85  # of the best: an epoch of a second or two may be that much off, not more
-_LEAST_NOISE, _MOST_NOISE = 0.01, 0.015
+_LEAST_NOISE, _MOST_NOISE = 0.01, 0.05
 _USUAL_NOISE = 0.03  # of a single epoch, where none was repeated
 _BY_CHANCE = 1.645  # standard errors: two equal settings differ by more, in this direction, once in twenty times
 _DEAREST_VISIT = 0.12  # of the budget
