@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import re
 import sys
 import tempfile
 import time
@@ -25,8 +23,6 @@ from gpufeed.bench.contenders import (
     custom_contender,
     default_names,
 )
-from gpufeed.bench.environment import nvidia_gpus
-from gpufeed.bench.images import ImageFolderFiles, list_image_folder
 from gpufeed.bench.measure import Request, measure
 from gpufeed.bench.page_cache import CacheState
 from gpufeed.bench.progress import reporter
@@ -36,15 +32,14 @@ from gpufeed.bench.steps import NO_STEP, check_step
 from gpufeed.bench.transforms import BUILT_IN, check_reference
 from gpufeed.cli import EXIT_INTERRUPTED
 from gpufeed.cli.parameters import param_option
+from gpufeed.cli.workload import check_batches, check_device, example, files_at
 from gpufeed.config import read_config
 from gpufeed.cpus import usable_cpus
 from gpufeed.errors import ArgumentError
 
 __all__ = ["command"]
 
-_NUM_EXAMPLES = 32
 _SHORTEST_BUDGET_S = 10.0  # importing torch in several processes takes most of it
-_DEVICE = re.compile(r"auto|cpu|cuda(:\d+)?")
 
 
 @click.command(name="compare")
@@ -172,16 +167,10 @@ def command(
     if force:
         raise ArgumentError("--force belongs to --load OLD NEW, which compares two earlier runs; leave it out")
     check_reference(transform)
-    if batch_size < 1:
-        raise ArgumentError(f"--batch-size must be at least 1, got {batch_size}")
     if num_workers is not None and num_workers < 1:
         raise ArgumentError(f"--num-workers must be at least 1, got {num_workers}; torch-default has none in any case")
-    if not _SHORTEST_BUDGET_S <= budget < math.inf:
-        raise ArgumentError(f"--budget must be at least {_SHORTEST_BUDGET_S:.0f} seconds, got {budget:g}")
-    if not _DEVICE.fullmatch(device):
-        raise ArgumentError(f"--device must be auto, cpu, cuda or cuda:N, got {device!r}")
-    if device.startswith("cuda") and not nvidia_gpus():
-        raise ArgumentError(f"--device {device} needs an NVIDIA GPU, and the driver finds none; use auto or cpu")
+    check_batches(batch_size, budget, _SHORTEST_BUDGET_S)
+    check_device(device)
     check_step(step)
     chosen = _chosen(contenders, own_contenders, config_file)
     json_path = None if json_file in (None, "-") else Path(json_file)
@@ -198,10 +187,10 @@ def command(
         progress.budget(budget)
         progress.say("reading the list of images")
         request = Request(
-            files=_files_at(root, transform),
+            files=files_at(root, transform),
             data=synthetic.DESCRIPTION if data is None else data,
             root=None if data is None else str(Path(data).expanduser()),
-            example=partial(_example, Path(folder)),
+            example=partial(example, Path(folder)),
             parameters=parameters,
             transform=transform,
             contenders=chosen,
@@ -288,24 +277,6 @@ def _report(comparison: Comparison, html_file: str | None, png_file: str | None)
     if png_file is not None:
         write_png(comparison, verdict(comparison), Path(png_file))
         click.echo(f"the picture is in {png_file}", err=True)
-
-
-def _files_at(root: Path, transform: str) -> ImageFolderFiles | None:
-    """The images; ``None`` where they are no image folder but a pipeline may open what is there in its own way."""
-    try:
-        return list_image_folder(root)
-    except ArgumentError:
-        if transform in BUILT_IN or not root.expanduser().exists():
-            raise
-        return None
-
-
-def _example(folder: Path) -> tuple[str, str]:
-    """Example data, and what it is in words."""
-    from gpufeed.inspect.example_data import example_data
-
-    root = example_data(folder, _NUM_EXAMPLES).objects
-    return str(root), f"{_NUM_EXAMPLES} built-in example images"
 
 
 def _deliver(comparison: Comparison, json_file: str | None, json_path: Path | None) -> None:

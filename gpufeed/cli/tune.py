@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 import sys
 import tempfile
@@ -13,8 +12,6 @@ from pathlib import Path
 import click
 
 from gpufeed.bench import synthetic
-from gpufeed.bench.environment import nvidia_gpus
-from gpufeed.bench.images import ImageFolderFiles, list_image_folder
 from gpufeed.bench.steps import NO_STEP, check_step
 from gpufeed.bench.transforms import BUILT_IN, check_reference
 from gpufeed.bench.tuning.charts import can_draw, check_chart_target, write_chart
@@ -24,15 +21,14 @@ from gpufeed.bench.tuning.results import Tuning, config_of, to_json
 from gpufeed.bench.tuning.tune import Request, tune
 from gpufeed.cli import EXIT_INTERRUPTED
 from gpufeed.cli.parameters import param_option
+from gpufeed.cli.workload import check_batches, check_device, example, files_at
 from gpufeed.config import check_config_target, write_config
 from gpufeed.cpus import usable_cpus
 from gpufeed.errors import ArgumentError
 
 __all__ = ["command"]
 
-_NUM_EXAMPLES = 32
 _SHORTEST_BUDGET_S = 20.0  # importing torch twice takes half of it
-_DEVICE = re.compile(r"auto|cpu|cuda(:\d+)?")
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(i?)B?", re.IGNORECASE)
 _POWERS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
 
@@ -92,14 +88,8 @@ def command(
     started_s = time.monotonic()
     check_reference(transform)
     check_step(step)
-    if batch_size < 1:
-        raise ArgumentError(f"--batch-size must be at least 1, got {batch_size}")
-    if not _SHORTEST_BUDGET_S <= budget < math.inf:
-        raise ArgumentError(f"--budget must be at least {_SHORTEST_BUDGET_S:.0f} seconds, got {budget:g}")
-    if not _DEVICE.fullmatch(device):
-        raise ArgumentError(f"--device must be auto, cpu, cuda or cuda:N, got {device!r}")
-    if device.startswith("cuda") and not nvidia_gpus():
-        raise ArgumentError(f"--device {device} needs an NVIDIA GPU, and the driver finds none; use auto or cpu")
+    check_batches(batch_size, budget, _SHORTEST_BUDGET_S)
+    check_device(device)
     max_memory_bytes = None if max_memory is None else _bytes(max_memory)
     out_path = None if out is None else Path(out)
     chart_path = None if chart is None else Path(chart)
@@ -115,7 +105,7 @@ def command(
             root = Path(data)
         watcher.budget(budget)
         request = Request(
-            files=_files_at(root, transform),
+            files=files_at(root, transform),
             data=synthetic.DESCRIPTION if data is None else data,
             transform=transform,
             batch_size=batch_size,
@@ -126,7 +116,7 @@ def command(
             max_memory_bytes=max_memory_bytes,
             parameters=parameters,
             root=None if data is None else str(Path(data).expanduser()),
-            example=partial(_example, Path(folder)),
+            example=partial(example, Path(folder)),
         )
         tuning = tune(request, watcher, started_s)
     _deliver(tuning, out_path, chart_path, as_json)
@@ -139,24 +129,6 @@ def _bytes(size: str) -> int:
     if match is None or not float(match[1]):
         raise ArgumentError(f"--max-memory must be a size above 0 such as 800M, 2G or 1.5GiB, got {size!r}")
     return int(float(match[1]) * (1024 if match[3] else 1000) ** _POWERS[match[2].upper()])
-
-
-def _files_at(root: Path, transform: str) -> ImageFolderFiles | None:
-    """The images; ``None`` where they are no image folder but a pipeline may open what is there in its own way."""
-    try:
-        return list_image_folder(root)
-    except ArgumentError:
-        if transform in BUILT_IN or not root.expanduser().exists():
-            raise
-        return None
-
-
-def _example(folder: Path) -> tuple[str, str]:
-    """Example data, and what it is in words."""
-    from gpufeed.inspect.example_data import example_data
-
-    root = example_data(folder, _NUM_EXAMPLES).objects
-    return str(root), f"{_NUM_EXAMPLES} built-in example images"
 
 
 def _deliver(tuning: Tuning, out: Path | None, chart: Path | None, as_json: bool) -> None:

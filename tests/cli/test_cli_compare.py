@@ -94,7 +94,7 @@ def test_defaults(photos: Path, asked: list[Request]) -> None:
 
 
 def test_options(photos: Path, asked: list[Request], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gpufeed.cli.compare.nvidia_gpus", lambda: ("a GPU", "another"))
+    monkeypatch.setattr("gpufeed.cli.workload.nvidia_gpus", lambda: ("a GPU", "another"))
     file = photos / "f.py"
     file.touch()
     options = f"--transform {file}:t --batch-size 7 --num-workers 3 --device cuda:1 --contenders gpufeed --budget 33.5"
