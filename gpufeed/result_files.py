@@ -11,7 +11,9 @@ from typing import Any, cast
 
 from gpufeed.errors import ArgumentError
 
-__all__ = ["check_place", "check_target", "result_of", "write", "write_whole"]
+__all__ = ["check_place", "check_target", "read_text", "result_of", "write", "write_whole"]
+
+_MOST_BYTES = 1_000_000_000  # of a result; every measurement of a long run is a few megabytes
 
 
 def result_of(text: str, schema: str) -> dict[str, Any] | None:
@@ -23,7 +25,7 @@ def result_of(text: str, schema: str) -> dict[str, Any] | None:
     """
     try:
         document: object = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):  # the latter: brackets within brackets, thousands of times
         return None
     if not isinstance(document, dict):
         return None
@@ -71,6 +73,27 @@ def check_place(path: Path, option: str, schema: str, is_earlier: Callable[[byte
     if not earlier:
         command = schema.replace(".", " ")
         raise ArgumentError(f"{path} exists and is not a result of {command}; give {option} another name")
+
+
+def read_text(path: Path, next_step: str) -> str:
+    """The text of a file that a command wrote earlier.
+
+    Args:
+        path: of the file.
+        next_step: of the message, what to do instead.
+
+    Raises:
+        ArgumentError: it isn't there, is a folder, a device or a pipe, can't be read, or is larger than any result.
+        UnicodeDecodeError: it is no text.
+    """
+    try:
+        if path.exists() and not path.is_file():
+            raise ArgumentError(f"{path} is no ordinary file; {next_step}")
+        if path.stat().st_size > _MOST_BYTES:
+            raise ArgumentError(f"{path} is larger than any result ({path.stat().st_size:,} bytes); {next_step}")
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ArgumentError(f"{path} can't be read ({error.strerror or error}); {next_step}") from error
 
 
 def write(text: str, path: Path, schema: str) -> None:

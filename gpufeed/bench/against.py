@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, TextIO, cast
+from typing import TextIO, cast
 
 from rich import box
 from rich.console import RenderableType
@@ -14,7 +14,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from gpufeed import printing
+from gpufeed import printing, result_files
 from gpufeed.bench.limits import rate_of
 from gpufeed.bench.results import Comparison, ContenderResult, Mode, from_json
 from gpufeed.bench.statistics import LEAST_EFFECT, Difference, Ratio, difference_of, noise_of, unpaired_ratio
@@ -26,6 +26,7 @@ __all__ = ["SCHEMA", "Change", "changes", "load", "load_both", "noise_between", 
 SCHEMA = "gpufeed.compare.load"
 SCHEMA_VERSION = 1
 _WIDTH = 80  # of plain text
+_NEXT_STEP = "name a file that gpufeed compare --json wrote"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +57,14 @@ def load(path: Path) -> Comparison:
         ArgumentError: the file can't be read, or holds something else.
     """
     try:
-        return from_json(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ArgumentError(
-            f"{path} can't be read ({error.strerror or error}); name a file that --json wrote"
-        ) from error
-    except (UnicodeDecodeError, ArgumentError) as error:
-        why = "this is not a result of gpufeed compare" if isinstance(error, UnicodeDecodeError) else str(error)
-        raise ArgumentError(f"{path}: {why}; name a file that gpufeed compare --json wrote") from None
+        text = result_files.read_text(path, _NEXT_STEP)
+    except UnicodeDecodeError:
+        raise ArgumentError(f"{path}: this is not a result of gpufeed compare; {_NEXT_STEP}") from None
+    try:
+        return from_json(text)
+    except ArgumentError as error:
+        next_step = "" if ";" in str(error) else f"; {_NEXT_STEP}"
+        raise ArgumentError(f"{path}: {error}{next_step}") from None
 
 
 def unlike(old: Comparison, new: Comparison) -> tuple[str, ...]:
@@ -81,7 +82,7 @@ def unlike(old: Comparison, new: Comparison) -> tuple[str, ...]:
 
 def _conditions(comparison: Comparison) -> dict[str, str]:
     environment = comparison.environment
-    packages = cast("Mapping[str, Any]", environment.get("packages") or {})
+    packages = _mapping(environment.get("packages"))
     return {
         "CPU": str(environment.get("cpu", "")),
         "usable CPUs": str(environment.get("usable_cpus", "")),
@@ -99,6 +100,11 @@ def _conditions(comparison: Comparison) -> dict[str, str]:
         "step": "" if comparison.step is None else comparison.step.name,
         "page cache": comparison.cache,
     }
+
+
+def _mapping(value: object) -> Mapping[str, object]:
+    """What a file has as names and values; empty where it has something else."""
+    return cast("Mapping[str, object]", value) if isinstance(value, Mapping) else {}
 
 
 def noise_between(old: Comparison, new: Comparison) -> float:
@@ -141,11 +147,13 @@ def load_both(old: Path, new: Path, force: bool) -> tuple[Comparison, Comparison
         force: also where the machine, the versions or the work differ; what differs is then printed.
 
     Raises:
-        ArgumentError: a file is no result of ``gpufeed compare``.
+        ArgumentError: a file is no result of ``gpufeed compare``, or both hold the same run.
         BenchmarkError: the runs differ in what they ran on or did, and ``force`` isn't given; or they have no
             contender in common.
     """
     earlier, later = load(old), load(new)
+    if earlier == later:
+        raise ArgumentError(f"{old} and {new} hold one and the same run; name two runs, the earlier one first")
     differences = unlike(earlier, later)
     if differences and not force:
         raise BenchmarkError(

@@ -15,10 +15,11 @@ from rich.table import Table
 from rich.text import Text
 
 from gpufeed import printing
+from gpufeed.bench.caveats import drifted, noise_found, taken_away
 from gpufeed.bench.gpu_figures import GpuSummary, gpu_summaries
 from gpufeed.bench.limits import Limit, limit_of, rate_of
 from gpufeed.bench.results import Comparison, Mode
-from gpufeed.bench.statistics import LEAST_EFFECT, MUCH_TAKEN, Summary, drift_of, noise_of, summarize, taken_cpus
+from gpufeed.bench.statistics import Summary, summarize
 from gpufeed.bench.verdict import OURS, Verdict, verdict
 from gpufeed.printing import UNDERLINED_HEAD
 
@@ -246,39 +247,9 @@ def _paragraphs(comparison: Comparison, signs: _Signs) -> Iterable[Text]:
 
 def _warnings(comparison: Comparison, signs: _Signs) -> Iterable[Text]:
     """This machine's noise and drift, which say how far to trust the rest."""
-    noise = noise_of(comparison)
-    if noise is None:
-        yield Text(
-            f"This machine's noise wasn't measured; differences up to {100 * LEAST_EFFECT:.0f} %, by which two starts "
-            "of one program differ, aren't shown."
-        )
-    else:
-        ratio = noise.ratio
-        interval = "" if ratio.low is None else f" ({ratio.low:.2f}{signs.dash}{ratio.high:.2f})"
-        found = {
-            "none": "no difference shown",
-            "too few rounds": "in too few rounds for an interval",
-        }.get(noise.difference, "a difference where there is none: something else disturbs this machine")
-        yield Text(
-            f"Noise: a second {comparison.baseline} came out at {ratio.median:.2f}{interval} of the first, {found}. "
-            f"Differences up to {100 * noise.relative:.0f} % aren't shown.",
-            style="" if noise.difference in ("none", "too few rounds") else "yellow",
-        )
-    taken = taken_cpus(comparison)
-    if taken >= MUCH_TAKEN:
-        yield Text(
-            f"Other programs took {taken:.1f} CPUs away meanwhile: this machine is faster than these figures. Run it "
-            "again when it has nothing else to do.",
-            style="yellow",
-        )
-    drift = drift_of(comparison)
-    if drift is not None:
-        yield Text(
-            f"Drift: {drift.name} went from {drift.first_images_per_s:,.0f} to {drift.last_images_per_s:,.0f} images/s "
-            f"({100 * drift.relative:+.0f} %) over the rounds. Ratios are taken within rounds and hold; images/s do so "
-            "only for this run.",
-            style="yellow",
-        )
+    for caveat in (noise_found(comparison, dash=signs.dash), taken_away(comparison), drifted(comparison)):
+        if caveat is not None:
+            yield Text(caveat.text, style="yellow" if caveat.is_warning else "")
 
 
 def _explained(comparison: Comparison, signs: _Signs) -> str:

@@ -31,6 +31,7 @@ __all__ = [
 
 SCHEMA = "gpufeed.compare"
 SCHEMA_VERSION = 2
+_NUMBERS = ("elapsed_s", "first_batch_s", "cpu_s", "num_samples", "num_batches", "step_s", "taken_cpu_s")
 
 Kind = Literal["loader", "copy", "bound"]
 """``loader``: a contender; ``copy``: the baseline once more, which shows the machine's noise; ``bound``: what no loader
@@ -283,7 +284,7 @@ def from_json(text: str) -> Comparison:
     """The comparison from :func:`to_json`'s text.
 
     Raises:
-        ArgumentError: the text is no such JSON, or of another schema version.
+        ArgumentError: the text is no such JSON, of another schema version, or damaged.
     """
     document = result_files.result_of(text, SCHEMA)
     if document is None:
@@ -293,7 +294,14 @@ def from_json(text: str) -> Comparison:
             f"schema_version must be {SCHEMA_VERSION}, got {document['schema_version']!r}; "
             "use the gpufeed version that wrote it"
         )
-    values = {key: value for key, value in document.items() if key not in ("schema", "schema_version")}
+    try:
+        return _comparison({key: value for key, value in document.items() if key not in ("schema", "schema_version")})
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        why = f"{type(error).__name__}: {error}"
+        raise ArgumentError(f"this result of gpufeed compare is damaged ({why}); measure again") from error
+
+
+def _comparison(values: dict[str, Any]) -> Comparison:
     values["contenders"] = tuple(_contender(value) for value in values["contenders"])
     values["left_out"] = tuple(LeftOut(**value) for value in values["left_out"])
     values["parameters"] = tuple(values["parameters"])
@@ -320,6 +328,11 @@ def _contender(value: dict[str, Any]) -> ContenderResult:
 
 def _epoch(value: dict[str, Any]) -> Epoch:
     lists: dict[str, Any] = {key: tuple(value[key]) for key in ("shape", "outputs", "waits_s")}
+    for name in _NUMBERS:
+        if not isinstance(value.get(name, 0), (int, float)):
+            raise TypeError(f"{name} must be a number, got {value[name]!r}")
+    if not value["elapsed_s"] > 0:
+        raise ValueError(f"elapsed_s must be above 0, got {value['elapsed_s']!r}")
     lists["gpu"] = None if value["gpu"] is None else GpuUse(**value["gpu"])
     return Epoch(**{**value, **lists})
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import io
+import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from constructed import comparison, result
@@ -107,6 +110,54 @@ def test_contenders_of_one_run_alone_are_named(tmp_path: Path) -> None:
     assert "Not compared: torch-tuned again in old.json only, gpufeed in old.json only, spdl in new.json only." in text
     with pytest.raises(BenchmarkError, match="no contender in common"):
         _shown(tmp_path, _run(1000), comparison(result("spdl", 600)))
+
+
+def test_one_run_given_twice_is_no_pair(tmp_path: Path) -> None:
+    with pytest.raises(ArgumentError, match=r"old\.json and .*new\.json hold one and the same run; name two runs"):
+        _shown(tmp_path, _run(1000), _run(1000), force=True)
+
+
+_DAMAGED: dict[str, Callable[[dict[str, Any]], object]] = {
+    "KeyError: 'measurements'": lambda document: document["contenders"][0].pop("measurements"),
+    "TypeError: 'int' object": lambda document: document.update(contenders=7),
+    "unexpected keyword argument 'more'": lambda document: document.update(more=7),
+    "elapsed_s must be above 0, got 0": lambda document: _epoch_of(document).update(elapsed_s=0),
+    "num_samples must be a number, got 'x'": lambda document: _epoch_of(document).update(num_samples="x"),
+}
+
+
+def _epoch_of(document: dict[str, Any]) -> dict[str, Any]:
+    return document["contenders"][0]["measurements"][0]["epoch"]
+
+
+@pytest.mark.parametrize("phrase", _DAMAGED)
+def test_a_damaged_result_is_refused_in_a_sentence(tmp_path: Path, phrase: str) -> None:
+    document = json.loads(to_json(_run(1000)))
+    _DAMAGED[phrase](document)
+    path = tmp_path / "damaged.json"
+    path.write_text(json.dumps(document))
+    with pytest.raises(ArgumentError, match=r"damaged\.json: .* is damaged \(.*; measure again$") as caught:
+        load(path)
+    assert phrase in str(caught.value)
+
+
+def test_another_schema_version_gets_one_next_step(tmp_path: Path) -> None:
+    path = tmp_path / "old.json"
+    path.write_text(to_json(_run(1000)).replace('"schema_version": 2', '"schema_version": 1'))
+    with pytest.raises(ArgumentError, match=r"must be 2, got 1; use the gpufeed version that wrote it$"):
+        load(path)
+
+
+def test_an_environment_that_is_no_environment_is_a_difference() -> None:
+    assert "torch: 2.14, then none" in unlike(_run(1000), replace(_run(1200), environment={"packages": [1]}))
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"schema": "gpufeed.compare', "[" * 100_000])
+def test_broken_json_is_no_result(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "broken.json"
+    path.write_text(text)
+    with pytest.raises(ArgumentError, match=r"broken\.json: this is not a result of gpufeed compare; name a file"):
+        load(path)
 
 
 def test_a_file_that_is_something_else_is_named(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import hashlib
 import io
 import json
 import re
+import statistics
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
@@ -17,12 +18,24 @@ import pytest
 from PIL import Image
 from report_results import COMPARISON, HOSTILE, hostile, on_gpu, result, without_step
 
+from gpufeed.bench.render import render
 from gpufeed.bench.report import check_html_target, check_png_target, png, write_html, write_png
 from gpufeed.bench.report.charts import Bar, bar_chart, nice_ticks, shortened
 from gpufeed.bench.report.elements import element, markup
 from gpufeed.bench.report.html import html, json_in
-from gpufeed.bench.report.quantities import compact, megabytes, per_second, percent, plain_number, seconds, unbroken
-from gpufeed.bench.results import Comparison, from_json
+from gpufeed.bench.report.quantities import (
+    compact,
+    megabytes,
+    per_second,
+    percent,
+    plain_number,
+    seconds,
+    tick_megabytes,
+    tick_number,
+    tick_seconds,
+    unbroken,
+)
+from gpufeed.bench.results import Comparison, ContenderResult, from_json
 from gpufeed.bench.statistics import summarize
 from gpufeed.bench.verdict import Verdict, verdict
 from gpufeed.errors import ArgumentError
@@ -98,7 +111,7 @@ def test_all_sections_are_there_and_those_without_results_are_not() -> None:
     always_last = ["What was compared", "Environment", "All rounds", "How to read this"]
     assert headings(_GPU) == [
         "Throughput",
-        "Throughput with 25ms",
+        "Throughput with the step",
         "How near to the bounds",
         "What an image costs",
         "Waiting for batches",
@@ -125,6 +138,66 @@ def test_a_comparison_without_a_round_still_has_a_page(tmp_path: Path) -> None:
     assert "No round was finished." in text
     assert "Stopped early: 0 rounds were measured." in text
     write_png(empty, verdict(empty), tmp_path / "empty.png")
+
+
+def test_the_page_and_the_terminal_warn_in_the_same_words() -> None:
+    def disturbed(found: ContenderResult) -> ContenderResult:
+        slower = (
+            replace(
+                entry,
+                epoch=replace(
+                    entry.epoch,
+                    elapsed_s=entry.epoch.elapsed_s * (1 + 0.1 * entry.round_index),
+                    taken_cpu_s=entry.epoch.elapsed_s,
+                ),
+            )
+            for entry in found.measurements
+        )
+        return replace(found, measurements=tuple(slower))
+
+    quiet = tuple(found for found in COMPARISON.contenders if found.kind != "copy")
+    noiseless = replace(COMPARISON, contenders=quiet)
+    loud = replace(COMPARISON, contenders=tuple(disturbed(found) for found in COMPARISON.contenders))
+    for comparison, beginnings in (
+        (noiseless, ["This machine's noise"]),
+        (loud, ["Noise: a", "Other programs", "Drift:"]),
+    ):
+        text = _Tags(_html(comparison)).text.replace("\xa0", " ").replace("\N{EN DASH}", "-")
+        printed = [" ".join(paragraph.split()) for paragraph in render(comparison).split("\n\n")]
+        for beginning in beginnings:
+            (told,) = (paragraph for paragraph in printed if paragraph.startswith(beginning))
+            assert told in text
+
+
+def test_a_copy_that_ran_without_the_step_states_the_noise_once() -> None:
+    alone = tuple(
+        replace(found, measurements=found.in_mode("loader")) if found.kind == "copy" else found
+        for found in COMPARISON.contenders
+    )
+    assert _html(COMPARISON).count("Noise: a second torch-tuned") == 2
+    text = _html(replace(COMPARISON, contenders=alone))
+    assert text.count("Noise: a second torch-tuned") == 1
+    assert "noise wasn't measured" not in text
+
+
+def test_who_was_left_out_is_told_beside_the_rates() -> None:
+    text = _html(COMPARISON)
+    told = "Left out: torch-stateful (torchdata is not installed)."
+    assert text.index("<h2>Throughput</h2>") < text.index(told) < text.index("<h2>Throughput with the step</h2>")
+
+
+def test_one_loader_alone_has_no_ratios_to_explain() -> None:
+    alone = tuple(found for found in COMPARISON.contenders if found.name == "torch-tuned" or found.kind == "bound")
+    assert "Ratios (" in _html(COMPARISON)
+    assert "Ratios (" not in _html(replace(COMPARISON, contenders=alone))
+
+
+def test_a_strip_s_words_are_of_the_round_that_it_draws() -> None:
+    comparison = without_step(COMPARISON)
+    text = _html(comparison)
+    for found in comparison.loaders:
+        waits = found.measurements[-1].epoch.waits_s
+        assert f"median {seconds(statistics.median(waits))}, max {seconds(max(waits))}, {len(waits)} batches" in text
 
 
 def test_too_few_rounds_get_no_whisker() -> None:
@@ -257,6 +330,17 @@ def test_long_labels_keep_their_end() -> None:
     assert shortened("gpufeed", 7) == "gpufeed"
 
 
+def test_scales_are_labelled_exactly() -> None:
+    assert [tick_number(value) for value in (0, 0.25, 1.25, 12.5, 1500)] == ["0", "0.25", "1.25", "12.5", "1,500"]
+    assert [tick_seconds(value) for value in (0, 0.0005, 0.25, 1.5)] == ["0 ms", "0.5 ms", "250 ms", "1.5 s"]
+    assert [tick_megabytes(value) for value in (0, 5e8, 1e9, 1.25e9)] == ["0 MB", "500 MB", "1 GB", "1.25 GB"]
+
+
+def test_what_rounds_up_to_the_next_unit_is_written_in_it() -> None:
+    assert seconds(0.9996) == "1.00 s"
+    assert megabytes(999.6e6) == "1.00 GB"
+
+
 def test_quantities_have_their_units() -> None:
     assert [seconds(value) for value in (1.254, 0.0481, 0.0031, 0.00002, 0)] == [
         "1.25 s",
@@ -266,7 +350,7 @@ def test_quantities_have_their_units() -> None:
         "0 ms",
     ]
     assert [percent(value) for value in (0.873, 0.023, 0, 1.2)] == ["87 %", "2.3 %", "0 %", "120 %"]
-    assert [megabytes(value) for value in (None, 890e6, 1.44e9)] == ["n/a", "890 MB", "1.4 GB"]
+    assert [megabytes(value) for value in (None, 890e6, 1.44e9)] == ["n/a", "890 MB", "1.44 GB"]
     assert [compact(value) for value in (1, 100, 10_000, 1_000_000)] == ["1", "100", "10k", "1M"]
     assert [per_second(value) for value in (1162.4, 2.54)] == ["1,162 images/s", "2.5 images/s"]
     assert unbroken("54 % of 25 ms in 3 steps") == "54\xa0% of 25\xa0ms in 3 steps"
@@ -341,6 +425,29 @@ def test_the_picture_is_1600_wide_and_has_our_bar_longest() -> None:
 def test_the_picture_grows_with_the_step() -> None:
     judged = _verdict()
     assert png.picture(COMPARISON, judged).height > png.picture(without_step(COMPARISON), judged).height + 400
+
+
+def test_the_picture_says_what_disturbed_or_ended_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[str] = []
+
+    def text(pen: object, x: float, y: float, text: str, *rest: object, **named: object) -> None:
+        drawn.append(text)
+
+    def taken(comparison: Comparison) -> float:
+        return 1.25
+
+    monkeypatch.setattr(png._Pen, "text", text)
+    png.picture(COMPARISON, _verdict())
+    assert "stopped early" not in " ".join(drawn)
+    assert "medians of 9 interleaved rounds with 95 % intervals" in " ".join(drawn)
+    drawn.clear()
+    few = tuple(result(name, 500, num_rounds=2) for name in ("torch-tuned", "gpufeed"))
+    png.picture(replace(COMPARISON, contenders=few), _verdict())
+    assert "medians of 2 interleaved rounds · gpufeed compare" in " ".join(drawn)
+    monkeypatch.setattr(png, "taken_cpus", taken)
+    png.picture(replace(COMPARISON, interrupted=True), _verdict())
+    assert "stopped early · other programs took 1.2 CPUs away meanwhile" in " ".join(drawn)
+    assert "Images per second, with the step: a sleep of 25 ms" in drawn
 
 
 def test_nothing_of_the_picture_is_cut_off() -> None:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import base64
+import io
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import chromium
 import pytest
 from chromium import Page
+from PIL import Image
 from report_results import COMPARISON, HOSTILE, hostile, on_gpu, without_step
 
+from gpufeed.bench.limits import limit_of
 from gpufeed.bench.report import write_html
 from gpufeed.bench.report.quantities import unbroken
 from gpufeed.bench.results import Comparison, from_json
@@ -94,6 +98,19 @@ def test_bars_are_as_long_as_their_values(page: Page, addresses: dict[str, str])
         assert length / lengths[0] == pytest.approx(rate / rates[0], rel=0.005)
 
 
+def test_bounds_of_millions_squash_no_share(page: Page, addresses: dict[str, str]) -> None:
+    page.open(addresses["whole"])
+    width, ours, ours_on_ladder = page.evaluate(
+        "(([chart, bar, disc]) => [chart.width, bar.width, disc.x + disc.width / 2 - chart.x])("
+        "['#chart-shares', '#chart-shares rect.bar.ours', '#chart-ladder circle.ours']"
+        ".map(place => document.querySelector(place).getBoundingClientRect()))"
+    )
+    limit = limit_of(COMPARISON, next(found for found in COMPARISON.loaders if found.name == "gpufeed"))
+    assert limit is not None
+    assert ours / width == pytest.approx(limit.share, abs=0.01)
+    assert 0.1 < ours_on_ladder / width < 0.9
+
+
 def test_the_results_can_be_taken_out(page: Page, addresses: dict[str, str]) -> None:
     for name in ("whole", "hostile"):
         page.open(addresses[name])
@@ -168,7 +185,29 @@ def test_nothing_scrolls_sideways_but_tables(page: Page, addresses: dict[str, st
     assert beyond == []
 
 
-@pytest.mark.parametrize("width", [320, 900])
+def test_a_table_shows_that_there_is_more_of_it(page: Page, addresses: dict[str, str]) -> None:
+    def edges() -> list[tuple[int, int, int]]:
+        """Of the first table's box at both edges of the window: the darkest pixel of a row between its cells."""
+        shot = page.ask("Page.captureScreenshot", format="png", captureBeyondViewport=True)["data"]
+        picture = Image.open(io.BytesIO(base64.b64decode(shot))).convert("RGB")
+        box = page.evaluate(
+            "(b => [b.left, b.right, b.bottom])(document.querySelector('.wide').getBoundingClientRect())"
+        )
+        left, right, bottom = (round(place) for place in box)
+        return [cast("tuple[int, int, int]", picture.getpixel((x, bottom - 2))) for x in (left + 1, right - 2)]
+
+    page.open(addresses["whole"], width=320, height=3000)
+    paper = (253, 253, 251)
+    assert edges()[0] == paper
+    assert edges()[1] != paper
+    page.evaluate("document.querySelector('.wide').scrollLeft = 10000")
+    assert edges()[0] != paper
+    assert edges()[1] == paper
+    page.open(addresses["whole"], width=900, height=3000)
+    assert edges() == [paper, paper]
+
+
+@pytest.mark.parametrize("width", [320, 390, 900])
 def test_texts_in_charts_do_not_overlap(page: Page, addresses: dict[str, str], width: int) -> None:
     page.open(addresses["whole"], width=width)
     overlaps = page.evaluate(

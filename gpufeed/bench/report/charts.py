@@ -217,10 +217,13 @@ def wait_strips(
         step: a value to draw a line at.
     """
     ceiling = _ceiling(strips, step)
-    row = _STRIP_TOP + _STRIP + 22
+    row = _STRIP_TOP + _STRIP + 26
     parts: list[Element] = []
     for index, strip in enumerate(strips):
         parts.extend(_strip(strip, ceiling, row * index, words_of, step))
+        following = strips[index + 1 : index + 2]
+        if not following or len(following[0].values) != len(strip.values):
+            parts.extend(_batch_numbers(len(strip.values), row * (index + 1) - 12))
     words = "; ".join(
         f"{strip.label}: {strip.note}, {len(strip.values)} batches, longest {words_of(max(strip.values))}"
         for strip in strips
@@ -267,6 +270,12 @@ def _strip(
             yield element("svg", arrow, x=across, y=y, overflow="visible", width=1, height=1)
     yield element("line", x1=0, x2="100%", y1=y + _STRIP, y2=y + _STRIP, class_="axis")
     yield element("text", f"top: {words_of(ceiling)}", x="100%", y=top + 13, text_anchor="end", class_="tick")
+
+
+def _batch_numbers(count: int, y: int) -> Iterator[Element]:
+    yield element("text", "batch 1", x=0, y=y, class_="tick")
+    if count > 1:
+        yield element("text", f"batch {count:,}", x="100%", y=y, text_anchor="end", class_="tick")
 
 
 def _columns(values: Sequence[float]) -> tuple[float, ...]:

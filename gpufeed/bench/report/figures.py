@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gpufeed.bench.report.quantities import TIMES
-from gpufeed.bench.results import Comparison, ContenderResult, Mode
+from gpufeed.bench.results import Comparison, ContenderResult, Epoch, Mode
 from gpufeed.bench.statistics import MIN_ROUNDS, Difference, Summary, paired_ratio, summarize
 
-__all__ = ["Rate", "last_waits", "num_rounds", "rates", "ratio_words"]
+__all__ = ["Rate", "last_rounds", "num_rounds", "rates", "ratio_words"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +67,11 @@ _DIFFERENCES: dict[Difference | None, str] = {
 }
 
 
-def last_waits(comparison: Comparison, mode: Mode) -> dict[str, tuple[float, ...]]:
-    """Each loader's waits in its last round of a mode, in order of batches. [Unit: second]"""
+def last_rounds(comparison: Comparison, mode: Mode) -> dict[str, Epoch]:
+    """Each loader's last round of a mode, where the wait for each batch was taken."""
     found = {result.name: result.in_mode(mode) for result in comparison.loaders}
     return {
-        name: measurements[-1].epoch.waits_s
+        name: measurements[-1].epoch
         for name, measurements in found.items()
         if measurements and measurements[-1].epoch.waits_s
     }

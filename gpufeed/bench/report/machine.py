@@ -10,7 +10,7 @@ from gpufeed.bench.gpu_figures import gpu_summaries
 from gpufeed.bench.report.charts import Bar, bar_chart
 from gpufeed.bench.report.elements import element
 from gpufeed.bench.report.figures import num_rounds
-from gpufeed.bench.report.quantities import megabytes, percent, plain_number, seconds
+from gpufeed.bench.report.quantities import megabytes, percent, seconds, tick_megabytes, tick_number
 from gpufeed.bench.report.sections import MODES, WHERE, heading, style_of
 from gpufeed.bench.report.tables import facts, table
 from gpufeed.bench.results import Comparison
@@ -25,6 +25,8 @@ _ENVIRONMENT_WORDS = {
     "usable_cpus": "usable CPUs",
     "memory_bytes": "memory",
     "load_average_at_start": "load at start",
+    "python": "Python",
+    "cuda": "CUDA of torch",
 }
 
 
@@ -36,7 +38,7 @@ def processor(comparison: Comparison) -> Iterator[Element]:
     yield from heading("CPU and memory", "Of the loader's whole process tree on the host, worker processes included.")
     cores = [Bar(row.name, row.cpu_cores, f"{row.cpu_cores:.2f} cores", style_of(row.name, comparison)) for row in rows]
     yield element("h3", "CPU cores kept busy")
-    yield element("figure", bar_chart("chart-cpu", "CPU cores kept busy, loader alone", cores, plain_number))
+    yield element("figure", bar_chart("chart-cpu", "CPU cores kept busy, loader alone", cores, tick_number))
     memory = [
         Bar(row.name, row.peak_pss_bytes, megabytes(row.peak_pss_bytes), style_of(row.name, comparison))
         for row in rows
@@ -44,7 +46,7 @@ def processor(comparison: Comparison) -> Iterator[Element]:
     ]
     if memory:
         yield element("h3", "Peak memory")
-        yield element("figure", bar_chart("chart-memory", "Peak memory (PSS)", memory, megabytes))
+        yield element("figure", bar_chart("chart-memory", "Peak memory (PSS)", memory, tick_megabytes))
     cells = [
         (row.name, f"{row.cpu_cores:.2f}", seconds(row.cpu_s_per_image), megabytes(row.peak_pss_bytes)) for row in rows
     ]
@@ -97,7 +99,6 @@ def compared(comparison: Comparison) -> Iterator[Element]:
             "page cache": comparison.cache,
             "seed": comparison.seed,
             "time": f"{comparison.elapsed_s:.0f} of {comparison.budget_s:.0f} s",
-            "left out": [f"{left.name}: {left.reason}" for left in comparison.left_out],
         }
     )
     summaries = {result.name: result.summary for result in comparison.contenders if result.kind != "bound"}

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from xml.etree.ElementTree import Element
 
+from gpufeed.bench.caveats import drifted, taken_away
 from gpufeed.bench.report.elements import element
 from gpufeed.bench.report.figures import num_rounds
 from gpufeed.bench.report.machine import compared, environment, gpu, processor
-from gpufeed.bench.report.quantities import per_second, seconds, unbroken
+from gpufeed.bench.report.quantities import seconds, unbroken
 from gpufeed.bench.report.sections import MODES, WHERE, heading
 from gpufeed.bench.report.speed import bounds, costs, throughput
 from gpufeed.bench.report.tables import table
 from gpufeed.bench.report.waiting import first_batch, waiting
 from gpufeed.bench.results import Comparison
-from gpufeed.bench.statistics import MUCH_TAKEN, drift_of, taken_cpus
 from gpufeed.bench.verdict import Verdict
 
 __all__ = ["body"]
@@ -43,24 +43,19 @@ def _verdict(comparison: Comparison, verdict: Verdict) -> Iterator[Element]:
     if comparison.interrupted:
         rounds = num_rounds(comparison, "loader")
         yield element("p", f"Stopped early: {rounds} {_plural('round', rounds)} were measured.", class_="note")
-    taken = taken_cpus(comparison)
-    if taken >= MUCH_TAKEN:
-        yield element(
-            "p",
-            f"Other programs took {taken:.1f} CPUs away meanwhile: this machine is faster than these figures.",
-            class_="note",
-        )
-    for mode in MODES:
-        drift = drift_of(comparison, mode)
-        if drift is not None:
-            yield element(
-                "p",
-                f"The machine drifted: {drift.name} went from {per_second(drift.first_images_per_s)} to "
-                f"{per_second(drift.last_images_per_s)} over the rounds, {WHERE[mode]}. Ratios are taken within rounds "
-                "and hardly suffer; rates do.",
-                class_="note",
-            )
+    for text in _disturbances(comparison):
+        yield element("p", unbroken(text), class_="note")
     yield element("ul", *(element("li", unbroken(sentence)) for sentence in verdict.sentences))
+
+
+def _disturbances(comparison: Comparison) -> Iterator[str]:
+    taken = taken_away(comparison)
+    if taken is not None:
+        yield taken.text
+    for mode in MODES:
+        drift = drifted(comparison, mode)
+        if drift is not None:
+            yield drift.text if mode == "loader" else f"{WHERE[mode].capitalize()}: {drift.text}"
 
 
 def _plural(noun: str, count: int) -> str:

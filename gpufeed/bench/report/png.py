@@ -15,9 +15,10 @@ from gpufeed import __version__, result_files
 from gpufeed.bench.report.charts import nice_ticks, shortened
 from gpufeed.bench.report.elements import shown
 from gpufeed.bench.report.figures import Rate, num_rounds, rates, ratio_words
-from gpufeed.bench.report.quantities import TIMES, per_second, plain_number
-from gpufeed.bench.report.sections import MODES, style_of
+from gpufeed.bench.report.quantities import TIMES, per_second, tick_number
+from gpufeed.bench.report.sections import MODES, WHERE, style_of
 from gpufeed.bench.results import SCHEMA, Comparison, Mode
+from gpufeed.bench.statistics import MUCH_TAKEN, taken_cpus
 from gpufeed.bench.verdict import Verdict
 
 __all__ = ["check_png_target", "picture", "write_png"]
@@ -95,13 +96,18 @@ def _shown(comparison: Comparison, mode: Mode) -> tuple[Rate, ...]:
 
 def _what(comparison: Comparison) -> str:
     rounds = num_rounds(comparison, "loader")
+    taken = taken_cpus(comparison)
+    has_intervals = any(rate.low is not None for mode in MODES for rate in _shown(comparison, mode))
+    with_intervals = " with 95 % intervals" if has_intervals else ""
     parts = [
+        *(["stopped early"] if comparison.interrupted else []),
+        *([f"other programs took {taken:.1f} CPUs away meanwhile"] if taken >= MUCH_TAKEN else []),
         comparison.data,
         " ".join((comparison.transform, *comparison.parameters)),
         f"batch {comparison.batch_size}",
         f"{comparison.num_threads} threads",
         comparison.device_name or str(comparison.environment.get("cpu") or comparison.device),
-        f"medians of {rounds} interleaved rounds with 95 % intervals",
+        f"medians of {rounds} interleaved rounds{with_intervals}",
         "gpufeed compare",
     ]
     return " · ".join(parts)
@@ -109,8 +115,9 @@ def _what(comparison: Comparison) -> str:
 
 def _group(pen: _Pen, comparison: Comparison, mode: Mode, found: Sequence[Rate], y: int) -> int:
     """Draw the bars of a mode from ``y`` down; where the next thing may begin."""
-    step = "" if comparison.step is None else comparison.step.name
-    pen.text(_MARGIN, y, f"Images per second, {'loader alone' if mode == 'loader' else f'with {step}'}", 26, _SOFT)
+    step = "" if comparison.step is None or mode == "loader" else f": {comparison.step.what}"
+    title = _fitting(f"Images per second, {WHERE[mode]}{step}", 26, _WIDTH - 2 * _MARGIN)
+    pen.text(_MARGIN, y, title, 26, _SOFT)
     y += 56
     left, right = _MARGIN + _LABELS, _WIDTH - _MARGIN - _NOTES
     ticks = nice_ticks(max(max(rate.row.images_per_s, rate.high or 0.0) for rate in found))
@@ -121,7 +128,7 @@ def _group(pen: _Pen, comparison: Comparison, mode: Mode, found: Sequence[Rate],
     bottom = y + _ROW * len(found)
     for tick in ticks:
         pen.line((across(tick), y, across(tick), bottom), _RULE, 2)
-        pen.text(across(tick), bottom + 8, plain_number(tick), 20, _SOFT, anchor="ma")
+        pen.text(across(tick), bottom + 8, tick_number(tick), 20, _SOFT, anchor="ma")
     for index, rate in enumerate(found):
         top = y + _ROW * index + (_ROW - _BAR) // 2
         middle = top + _BAR // 2

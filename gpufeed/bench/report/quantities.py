@@ -4,7 +4,19 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["TIMES", "compact", "megabytes", "per_second", "percent", "plain_number", "seconds", "unbroken"]
+__all__ = [
+    "TIMES",
+    "compact",
+    "megabytes",
+    "per_second",
+    "percent",
+    "plain_number",
+    "seconds",
+    "tick_megabytes",
+    "tick_number",
+    "tick_seconds",
+    "unbroken",
+]
 
 _BEFORE_UNIT = re.compile(r"(?<=\d) (?=(?:%|ms|s|MB|GB|images/s)(?!\w))")
 
@@ -14,6 +26,21 @@ TIMES = "\N{MULTIPLICATION SIGN}"
 def plain_number(value: float) -> str:
     """Such as ``12,345``, ``150``, ``2.5`` or ``0.25``: what is at least 10 is rounded to whole numbers."""
     return f"{value:,.0f}" if value >= 10 or value == round(value) else f"{value:.2g}"
+
+
+def tick_number(value: float) -> str:
+    """A place on a scale, exactly: such as ``1,500``, ``12.5`` or ``1.25``."""
+    return f"{value:,.6f}".rstrip("0").rstrip(".")
+
+
+def tick_seconds(duration_s: float) -> str:
+    """A duration on a scale, exactly: such as ``0.5 ms``, ``250 ms`` or ``1.5 s``."""
+    return f"{tick_number(duration_s)} s" if duration_s >= 1 else f"{tick_number(1000 * duration_s)} ms"
+
+
+def tick_megabytes(size: float) -> str:
+    """A size on a scale, exactly: such as ``500 MB`` or ``1.5 GB``."""
+    return f"{tick_number(size / 1e9)} GB" if size >= 1e9 else f"{tick_number(size / 1e6)} MB"
 
 
 def compact(value: float) -> str:
@@ -31,7 +58,7 @@ def per_second(images_per_s: float) -> str:
 
 def seconds(duration_s: float) -> str:
     """A duration, such as ``1.25 s``, ``48 ms``, ``3.1 ms`` or ``0.02 ms``."""
-    if duration_s >= 1:
+    if duration_s >= 0.9995:
         return f"{duration_s:.2f} s"
     milliseconds = 1000 * duration_s
     decimals = 0 if milliseconds >= 10 or milliseconds == 0 else 1 if milliseconds >= 1 else 2
@@ -44,10 +71,12 @@ def percent(share: float) -> str:
 
 
 def megabytes(size: float | None) -> str:
-    """A size in decimal units, such as ``890 MB`` or ``1.4 GB``; ``n/a`` where it isn't known."""
+    """A size in decimal units, such as ``890 MB`` or ``1.44 GB``; ``n/a`` where it isn't known."""
     if size is None:
         return "n/a"
-    return f"{size / 1e9:,.1f} GB" if size >= 1e9 else f"{size / 1e6:,.0f} MB"
+    if size < 999.5e6:
+        return f"{size / 1e6:.0f} MB"
+    return f"{size / 1e9:.2f} GB" if size < 9.995e9 else f"{size / 1e9:,.1f} GB"
 
 
 def unbroken(text: str) -> str:

@@ -5,11 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from xml.etree.ElementTree import Element
 
+from gpufeed.bench.caveats import Caveat, noise_found
 from gpufeed.bench.limits import bound_rates, limit_of
 from gpufeed.bench.report.charts import Bar, Rung, bar_chart, ladder, shortened
 from gpufeed.bench.report.elements import element
 from gpufeed.bench.report.figures import Rate, rates, ratio_words
-from gpufeed.bench.report.quantities import TIMES, compact, per_second, percent, plain_number, seconds, unbroken
+from gpufeed.bench.report.quantities import (
+    TIMES,
+    compact,
+    per_second,
+    percent,
+    plain_number,
+    seconds,
+    tick_number,
+    tick_seconds,
+    unbroken,
+)
 from gpufeed.bench.report.sections import WHERE, heading, style_of
 from gpufeed.bench.report.tables import facts, table
 from gpufeed.bench.results import Comparison, Mode
@@ -18,6 +29,10 @@ from gpufeed.bench.statistics import noise_of
 __all__ = ["bounds", "costs", "throughput"]
 
 _DATA_PARTS = {"read", "decode"}
+_COSTS_LEAD = (
+    "Each part of loading an image as torch's loaders do, in one thread. The shares are of these parts together; "
+    "those in the verdict are of a loader's whole time per image."
+)
 
 
 def throughput(comparison: Comparison, mode: Mode) -> Iterator[Element]:
@@ -27,19 +42,22 @@ def throughput(comparison: Comparison, mode: Mode) -> Iterator[Element]:
         title, lead = "Throughput", "Batches are fetched and thrown away: what the loader alone can deliver."
     else:
         alone = f"{seconds(step.s_per_batch)} per batch where one is always there"
-        title, lead = f"Throughput with {step.name}", f"Each batch feeds a training step: {step.what}, {alone}."
+        title, lead = "Throughput with the step", f"Each batch feeds a training step: {step.what}, {alone}."
     shown = [rate for rate in rates(comparison, mode) if rate.row.kind != "bound"]
-    yield from heading(title, f"{lead} Ratios ({TIMES}) are to {comparison.baseline}.")
+    ratios = f" Ratios ({TIMES}) are to {comparison.baseline}." if len(shown) > 1 else ""
+    yield from heading(title, f"{lead}{ratios}")
     if not shown:
         yield element("p", "No round was finished.")
         return
     bars = [_rate_bar(rate, comparison) for rate in shown]
-    chart = bar_chart(f"chart-rates-{mode}", f"{title}, images per second", bars, plain_number)
+    chart = bar_chart(f"chart-rates-{mode}", f"{title}, images per second", bars, tick_number)
     yield element("figure", chart)
-    noise = noise_of(comparison, mode)
-    if noise is not None:
-        yield element("p", unbroken(_noise_words(noise.name, noise.relative, comparison.baseline)))
+    if mode == "loader" or noise_of(comparison, mode) is not None:  # else the loader's is what holds here too
+        yield _paragraph(noise_found(comparison, mode))
     yield _rate_table(shown, comparison, mode)
+    if comparison.left_out and mode == "loader":
+        left = "; ".join(f"{left.name} ({left.reason})" for left in comparison.left_out)
+        yield element("p", f"Left out: {left}.", class_="after")
 
 
 def _rate_bar(rate: Rate, comparison: Comparison) -> Bar:
@@ -56,11 +74,8 @@ def _rate_bar(rate: Rate, comparison: Comparison) -> Bar:
     )
 
 
-def _noise_words(copy: str, relative: float, baseline: str) -> str:
-    return (
-        f"{copy} is a second process of {baseline} and shows this machine's noise: a difference of up to "
-        f"{percent(relative)} counts for nothing here."
-    )
+def _paragraph(caveat: Caveat) -> Element:
+    return element("p", unbroken(caveat.text), class_="note" if caveat.is_warning else None)
 
 
 def _rate_table(shown: Sequence[Rate], comparison: Comparison, mode: Mode) -> Element:
@@ -145,6 +160,6 @@ def costs(comparison: Comparison) -> Iterator[Element]:
         )
         for cost in comparison.costs
     ]
-    yield from heading("What an image costs", "Each part of loading an image as torch's loaders do, in one thread.")
+    yield from heading("What an image costs", _COSTS_LEAD)
     title = "Time per image of each part of loading, one thread"
-    yield element("figure", bar_chart("chart-costs", title, bars, seconds))
+    yield element("figure", bar_chart("chart-costs", title, bars, tick_seconds))

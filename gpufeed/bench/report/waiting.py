@@ -7,24 +7,25 @@ from xml.etree.ElementTree import Element
 
 from gpufeed.bench.report.charts import Bar, Strip, bar_chart, wait_strips
 from gpufeed.bench.report.elements import element
-from gpufeed.bench.report.figures import last_waits
-from gpufeed.bench.report.quantities import percent, seconds
+from gpufeed.bench.report.figures import last_rounds
+from gpufeed.bench.report.quantities import percent, seconds, tick_seconds, unbroken
 from gpufeed.bench.report.sections import MODES, WHERE, heading, style_of
 from gpufeed.bench.report.tables import table
-from gpufeed.bench.results import Comparison, Mode
-from gpufeed.bench.statistics import Summary, summarize
+from gpufeed.bench.results import Comparison, Epoch, Mode
+from gpufeed.bench.statistics import Summary, median, summarize
 
 __all__ = ["first_batch", "waiting"]
 
 
 def waiting(comparison: Comparison) -> Iterator[Element]:
     """Every loader's waits in its last round, batch by batch, and percentiles over all rounds."""
-    found: dict[Mode, dict[str, tuple[float, ...]]] = {mode: last_waits(comparison, mode) for mode in MODES}
+    found: dict[Mode, dict[str, Epoch]] = {mode: last_rounds(comparison, mode) for mode in MODES}
     if not any(found.values()):
         return
     yield from heading(
         "Waiting for batches",
-        "How long the consumer waited for each batch of the last round. An arrow at the top marks a wait beyond the "
+        "How long the consumer waited for each batch of the last round: a column is a batch, from the first on the "
+        "left to the last on the right, and its height is the wait. An arrow at the top marks a wait beyond the "
         "scale: the first batch mostly, for which queues are filled from empty.",
     )
     for mode, waits in found.items():
@@ -32,12 +33,16 @@ def waiting(comparison: Comparison) -> Iterator[Element]:
             continue
         rows = {row.name: row for row in summarize(comparison, mode)}
         step = comparison.step if mode == "step" else None
-        yield element("h3", "Loader alone" if mode == "loader" else f"With {step.name if step else 'the step'}")
+        yield element("h3", WHERE[mode].capitalize())
         if step is not None:
-            yield element("p", f"The dashed line is the step, {seconds(step.s_per_batch)} per batch.", class_="lead")
+            lead = (
+                f"The dashed line is the step, {seconds(step.s_per_batch)} per batch. Shares are of whole rounds; the "
+                "verdict's are of their second halves, when queues aren't being filled any more."
+            )
+            yield element("p", unbroken(lead), class_="lead")
         strips = [
-            Strip(name, _wait_words(rows[name], mode), values, style_of(name, comparison))
-            for name, values in waits.items()
+            Strip(name, _wait_words(epoch, mode), epoch.waits_s, style_of(name, comparison))
+            for name, epoch in waits.items()
         ]
         title = f"Wait for each batch of the last round, {WHERE[mode]}"
         step_s = None if step is None else step.s_per_batch
@@ -45,12 +50,9 @@ def waiting(comparison: Comparison) -> Iterator[Element]:
         yield _wait_table([rows[name] for name in waits], mode)
 
 
-def _wait_words(row: Summary, mode: Mode) -> str:
-    waits = row.waits
-    if waits is None:
-        return ""
-    waiting = f"waits {percent(row.wait_share)}, " if mode == "step" else ""
-    return f"{waiting}median {seconds(waits.p50_s)}, max {seconds(waits.max_s)}"
+def _wait_words(epoch: Epoch, mode: Mode) -> str:
+    waiting = f"waits {percent(epoch.wait_share)}, " if mode == "step" else ""
+    return f"{waiting}median {seconds(median(epoch.waits_s))}, max {seconds(max(epoch.waits_s))}"
 
 
 def _wait_table(rows: Sequence[Summary], mode: Mode) -> Element:
@@ -65,7 +67,7 @@ def _wait_table(rows: Sequence[Summary], mode: Mode) -> Element:
         if row.waits is not None
     ]
     caption = f"Waits over all rounds, {WHERE[mode]}"
-    share = ["share of time"] if mode == "step" else []
+    share = ["time waited"] if mode == "step" else []
     return table(caption, ["contender", "p50", "p95", "p99", "max", *share, "batches"], cells)
 
 
@@ -82,4 +84,4 @@ def first_batch(comparison: Comparison) -> Iterator[Element]:
         for result in shown
     ]
     title = "Time to the first batch in a fresh process"
-    yield element("figure", bar_chart("chart-first-batch", title, bars, seconds))
+    yield element("figure", bar_chart("chart-first-batch", title, bars, tick_seconds))
