@@ -162,11 +162,7 @@ def read_config(path: str | Path) -> Config:
     """
     path = Path(path).expanduser()
     try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ArgumentError(
-            f"{path} can't be read ({error.strerror or error}); gpufeed tune --out {path} writes one"
-        ) from error
+        document = tomllib.loads(result_files.read_text(path, f"gpufeed tune --out {path} writes one"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ArgumentError(f"{path} is no TOML: {error}; gpufeed tune writes a right one") from error
     _check_keys(path, "", document, _TOP)

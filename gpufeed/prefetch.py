@@ -20,6 +20,9 @@ from gpufeed.threads import OwnThread, at_work, on_own_thread
 __all__ = ["PrefetchIterator", "PrefetchLoader"]
 
 
+_MOST_DEPTH = 100_000  # batches, each of which takes its memory: more can't be meant
+
+
 class PrefetchLoader:
     """Any loader, filled ahead: a thread takes its batches and brings them to a device while the model trains.
 
@@ -63,7 +66,7 @@ class PrefetchLoader:
     Args:
         loader: any iterable of batches: tensors in mappings, tuples and sequences, nested. Tensors in other objects
             are left where they are.
-        depth: most batches ahead of the consumer, at least 1. Each takes its memory on ``device``.
+        depth: most batches ahead of the consumer, in [1, 100,000]. Each takes its memory on ``device``.
         device: where tensors are brought: what `DataLoader` takes, with ``"auto"`` for the current CUDA device or else
             the CPU, found at the first ``iter()``. ``None``: they stay where they are.
         across_epochs: whether to begin the next epoch ahead, see above.
@@ -262,8 +265,8 @@ def _check_arguments(loader: object, depth: object, across_epochs: object) -> No
     if not hasattr(type(loader), "__iter__") and not hasattr(type(loader), "__getitem__"):
         called = "; call it, and give what it returns" if callable(loader) else ""
         raise ArgumentError(f"loader must be an iterable of batches, got {loader!r}{called}")
-    if isinstance(depth, bool) or not isinstance(depth, int) or depth < 1:
-        raise ArgumentError(f"depth must be an integer of at least 1, got {depth!r}")
+    if isinstance(depth, bool) or not isinstance(depth, int) or not 1 <= depth <= _MOST_DEPTH:
+        raise ArgumentError(f"depth must be an integer in [1, {_MOST_DEPTH:,}], got {depth!r}")
     if not isinstance(across_epochs, bool):
         raise ArgumentError(f"across_epochs must be True or False, got {across_epochs!r}")
 

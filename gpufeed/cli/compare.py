@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
@@ -31,8 +30,17 @@ from gpufeed.bench.results import Comparison, check_json_target, to_json, write_
 from gpufeed.bench.steps import NO_STEP, check_step
 from gpufeed.bench.transforms import BUILT_IN, check_reference
 from gpufeed.cli import EXIT_INTERRUPTED
-from gpufeed.cli.parameters import param_option
-from gpufeed.cli.workload import check_batches, check_device, example, files_at
+from gpufeed.cli.parameters import check_not_empty, param_option
+from gpufeed.cli.workload import (
+    check_batches,
+    check_device,
+    check_differ,
+    check_ending,
+    check_parameters,
+    ended_by_sigterm,
+    example,
+    files_at,
+)
 from gpufeed.config import read_config
 from gpufeed.cpus import usable_cpus
 from gpufeed.errors import ArgumentError
@@ -161,12 +169,14 @@ def command(
     been measured so far.
     """
     started_s = time.monotonic()
+    check_not_empty(data=data, transform=transform, json=json_file, html=html_file, png=png_file, config=config_file)
     if loaded:
         _show_loaded(Path(loaded[0]), Path(loaded[1]), force, json_file)
         return
     if force:
         raise ArgumentError("--force belongs to --load OLD NEW, which compares two earlier runs; leave it out")
     check_reference(transform)
+    check_parameters(transform, parameters)
     if num_workers is not None and num_workers < 1:
         raise ArgumentError(f"--num-workers must be at least 1, got {num_workers}; torch-default has none in any case")
     check_batches(batch_size, budget, _SHORTEST_BUDGET_S)
@@ -177,8 +187,8 @@ def command(
     if json_path is not None:
         check_json_target(json_path)
     _check_reports(html_file, png_file)
-    _check_differ({"--json": json_path, "--html": html_file, "--png": png_file})
-    with reporter() as progress, tempfile.TemporaryDirectory(prefix="gpufeed-") as folder:
+    check_differ({"--json": json_path, "--html": html_file, "--png": png_file})
+    with ended_by_sigterm(), reporter() as progress, tempfile.TemporaryDirectory(prefix="gpufeed-") as folder:
         if data is None:
             root = synthetic.folder(progress)
             started_s = time.monotonic()  # the one-time making of data isn't part of the budget
@@ -246,25 +256,16 @@ def _chosen(names: str, own: tuple[str, ...], config_file: str | None) -> tuple[
     return (*chosen, *added)
 
 
-def _check_differ(places: Mapping[str, str | Path | None]) -> None:
-    """Refuse one file for two results: the second would take the first one's place."""
-    seen: dict[Path, str] = {}
-    for option, place in places.items():
-        if place is not None:
-            path = Path(place).resolve()
-            if path in seen:
-                raise ArgumentError(f"{seen[path]} and {option} both name {place}; give each a file of its own")
-            seen[path] = option
-
-
 def _check_reports(html_file: str | None, png_file: str | None) -> None:
     """Refuse before the measuring what can't be written after it."""
     from gpufeed.bench.report import check_html_target, check_png_target
 
     if html_file is not None:
         check_html_target(Path(html_file))
+        check_ending("--html", html_file, (".html", ".htm"))
     if png_file is not None:
         check_png_target(Path(png_file))
+        check_ending("--png", png_file, (".png",))
 
 
 def _report(comparison: Comparison, html_file: str | None, png_file: str | None) -> None:

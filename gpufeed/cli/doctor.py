@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from gpufeed.cli import EXIT_INTERRUPTED
+from gpufeed.cli.parameters import check_not_empty
 
 __all__ = ["command"]
 
@@ -49,6 +50,7 @@ def command(
       gpufeed doctor photos --train "python train.py --epochs 1"
       gpufeed doctor --pid 4711 --seconds 20
     """
+    check_not_empty(data=data, train=train)
     from gpufeed.bench.progress import reporter
     from gpufeed.inspect.doctor.diagnosis import Request, diagnose, to_json
 

@@ -20,8 +20,16 @@ from gpufeed.bench.tuning.render import show
 from gpufeed.bench.tuning.results import Tuning, config_of, to_json
 from gpufeed.bench.tuning.tune import Request, tune
 from gpufeed.cli import EXIT_INTERRUPTED
-from gpufeed.cli.parameters import param_option
-from gpufeed.cli.workload import check_batches, check_device, example, files_at
+from gpufeed.cli.parameters import check_not_empty, param_option
+from gpufeed.cli.workload import (
+    check_batches,
+    check_device,
+    check_differ,
+    check_parameters,
+    ended_by_sigterm,
+    example,
+    files_at,
+)
 from gpufeed.config import check_config_target, write_config
 from gpufeed.cpus import usable_cpus
 from gpufeed.errors import ArgumentError
@@ -30,6 +38,7 @@ __all__ = ["command"]
 
 _SHORTEST_BUDGET_S = 20.0  # importing torch twice takes half of it
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(i?)B?", re.IGNORECASE)
+_MOST_BYTES = 10**15
 _POWERS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
 
 
@@ -86,7 +95,9 @@ def command(
       gpufeed tune --budget 60 --chart workers.svg
     """
     started_s = time.monotonic()
+    check_not_empty(data=data, transform=transform, out=out, chart=chart)
     check_reference(transform)
+    check_parameters(transform, parameters)
     check_step(step)
     check_batches(batch_size, budget, _SHORTEST_BUDGET_S)
     check_device(device)
@@ -97,7 +108,8 @@ def command(
         check_config_target(out_path)
     if chart_path is not None:
         check_chart_target(chart_path)
-    with watching() as watcher, tempfile.TemporaryDirectory(prefix="gpufeed-") as folder:
+    check_differ({"--out": out_path, "--chart": chart_path})
+    with ended_by_sigterm(), watching() as watcher, tempfile.TemporaryDirectory(prefix="gpufeed-") as folder:
         if data is None:
             root = synthetic.folder(watcher)
             started_s = time.monotonic()  # the one-time making of data isn't part of the budget
@@ -126,9 +138,13 @@ def command(
 
 def _bytes(size: str) -> int:
     match = _SIZE.fullmatch(size.strip())
-    if match is None or not float(match[1]):
-        raise ArgumentError(f"--max-memory must be a size above 0 such as 800M, 2G or 1.5GiB, got {size!r}")
-    return int(float(match[1]) * (1024 if match[3] else 1000) ** _POWERS[match[2].upper()])
+    number = 0.0 if match is None else float(match[1]) * (1024 if match[3] else 1000) ** _POWERS[match[2].upper()]
+    if not 1 <= number <= _MOST_BYTES:
+        raise ArgumentError(
+            f"--max-memory must be a size above 0 such as 800M, 2G or 1.5GiB, at most {_MOST_BYTES / 1e12:,.0f}T, "
+            f"got {size[:40]!r}"
+        )
+    return int(number)
 
 
 def _deliver(tuning: Tuning, out: Path | None, chart: Path | None, as_json: bool) -> None:

@@ -4,16 +4,32 @@ from __future__ import annotations
 
 import math
 import re
+import signal
+import threading
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
+from typing import NoReturn
 
 from gpufeed.bench.environment import nvidia_gpus
 from gpufeed.bench.images import ImageFolderFiles, list_image_folder
 from gpufeed.bench.transforms import BUILT_IN
 from gpufeed.errors import ArgumentError
 
-__all__ = ["check_batches", "check_device", "example", "files_at"]
+__all__ = [
+    "check_batches",
+    "check_device",
+    "check_differ",
+    "check_ending",
+    "check_parameters",
+    "ended_by_sigterm",
+    "example",
+    "files_at",
+]
 
 _NUM_EXAMPLES = 32
+_MOST_SAMPLES = 1_000_000  # of a batch: more can't be meant, and each is listed
 _DEVICE = re.compile(r"auto|cpu|cuda(:\d+)?")
 
 
@@ -23,10 +39,12 @@ def check_batches(batch_size: int, budget_s: float, shortest_budget_s: float) ->
     Raises:
         ArgumentError: one of them is too small, or the budget has no end.
     """
-    if batch_size < 1:
-        raise ArgumentError(f"--batch-size must be at least 1, got {batch_size}")
+    if not 1 <= batch_size <= _MOST_SAMPLES:
+        raise ArgumentError(f"--batch-size must be in [1, {_MOST_SAMPLES:,}], got {batch_size}")
     if not shortest_budget_s <= budget_s < math.inf:
-        raise ArgumentError(f"--budget must be at least {shortest_budget_s:.0f} seconds, got {budget_s:g}")
+        raise ArgumentError(
+            f"--budget must be a finite number of seconds, at least {shortest_budget_s:.0f}, got {budget_s:g}"
+        )
 
 
 def check_device(device: str) -> None:
@@ -39,6 +57,61 @@ def check_device(device: str) -> None:
         raise ArgumentError(f"--device must be auto, cpu, cuda or cuda:N, got {device!r}")
     if device.startswith("cuda") and not nvidia_gpus():
         raise ArgumentError(f"--device {device} needs an NVIDIA GPU, and the driver finds none; use auto or cpu")
+
+
+def check_parameters(transform: str, parameters: tuple[str, ...]) -> None:
+    """Refuse parameters where nothing can take them, before anything is started.
+
+    Raises:
+        ArgumentError: the transform is a built-in one.
+    """
+    if parameters and transform in BUILT_IN:
+        raise ArgumentError(f"-p {parameters[0]}: {transform} is no pipeline, and only pipelines have parameters")
+
+
+def check_ending(option: str, place: str, endings: tuple[str, ...]) -> None:
+    """Refuse a file name that says it is something else.
+
+    Raises:
+        ArgumentError: ``place`` has none of the ``endings``, each with its dot.
+    """
+    if Path(place).suffix.lower() not in endings:
+        raise ArgumentError(f"{option} {place} must end in {' or '.join(endings)}, as what is written is that")
+
+
+def check_differ(places: Mapping[str, str | Path | None]) -> None:
+    """Refuse one file for two results: the second would take the first one's place.
+
+    Args:
+        places: files by their options.
+
+    Raises:
+        ArgumentError: naming two options and their file.
+    """
+    seen: dict[Path, str] = {}
+    for option, place in places.items():
+        if place is not None:
+            path = Path(place).resolve()
+            if path in seen:
+                raise ArgumentError(f"{seen[path]} and {option} both name {place}; give each a file of its own")
+            seen[path] = option
+
+
+@contextmanager
+def ended_by_sigterm() -> Generator[None]:
+    """SIGTERM, as `timeout` and schedulers send it, is what Ctrl-C is: what is known so far is shown and kept."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def files_at(root: Path, transform: str) -> ImageFolderFiles | None:

@@ -96,13 +96,19 @@ def test_options(photos: Path, asked: list[Request], size: str, expected: int) -
     [
         (["/no/such/folder"], "there is no folder /no/such/folder. Give an image folder with one sub-folder per class"),
         (["--transform", "test"], "the transform must be one of train, eval, or FILE.py:NAME, got 'test'"),
-        (["--batch-size", "0"], "--batch-size must be at least 1, got 0"),
-        (["--budget", "3"], "--budget must be at least 20 seconds, got 3"),
-        (["--budget", "nan"], "--budget must be at least 20 seconds, got nan"),
+        (["--batch-size", "0"], "--batch-size must be in [1, 1,000,000], got 0"),
+        (["--budget", "3"], "--budget must be a finite number of seconds, at least 20, got 3"),
+        (["--budget", "nan"], "--budget must be a finite number of seconds, at least 20, got nan"),
         (["--device", "gpu"], "--device must be auto, cpu, cuda or cuda:N, got 'gpu'"),
         (["--step", "resnet"], "the step must be none, resnet18"),
-        (["--max-memory", "much"], "--max-memory must be a size above 0 such as 800M, 2G or 1.5GiB, got 'much'"),
+        (
+            ["--max-memory", "much"],
+            "--max-memory must be a size above 0 such as 800M, 2G or 1.5GiB, at most 1,000T, got 'much'",
+        ),
         (["--max-memory", "0G"], "--max-memory must be a size above 0"),
+        (["--max-memory", "9" * 400 + "T"], "--max-memory must be a size above 0"),
+        (["--max-memory", "0.0000001"], "--max-memory must be a size above 0"),
+        (["--out", "x.svg", "--chart", "x.svg"], "--out and --chart both name x.svg"),
         (["--chart", "a.gif"], "--chart must end in .svg or .png, got a.gif"),
         (["--out", "/no/such/folder/x.toml"], "there is no folder /no/such/folder to write x.toml to"),
         (["--out", __file__], "is not a result of gpufeed tune; give --out another name"),
@@ -148,19 +154,29 @@ def test_an_interrupted_search_is_delivered_with_exit_code_130(
     assert not chart.exists()
 
 
-def test_ctrl_c_keeps_the_best_so_far_and_leaves_no_process(photos: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_and_sigterm_keep_the_best_so_far_and_leave_nothing(
+    photos: Path, tmp_path: Path, sent: signal.Signals
+) -> None:
     out = tmp_path / "gpufeed.toml"
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
     arguments = ["tune", str(photos), "--batch-size", "2", "--device", "cpu", "--budget", "300", "--out", str(out)]
     with subprocess.Popen(
-        [sys.executable, "-m", "gpufeed", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-m", "gpufeed", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "TMPDIR": str(temporary)},
     ) as process:
         assert process.stderr is not None
         assert any("images/s" in line for line in process.stderr)
         below = psutil.Process(process.pid).children(recursive=True)
-        process.send_signal(signal.SIGINT)
+        process.send_signal(sent)
         output, rest = process.communicate()
     assert process.returncode == 130
     assert psutil.wait_procs(below, timeout=30)[1] == []
     assert "stopped by you after" in " ".join(output.split())
     assert read_config(out).torch is not None
     assert "Traceback" not in rest
+    assert [left for left in temporary.iterdir() if left.name.startswith("gpufeed-")] == []

@@ -135,7 +135,8 @@ def started(command: str, *, keep: bool = False) -> Generator[subprocess.Popen[b
             )
         except OSError as error:
             raise ArgumentError(
-                f"--train can't start {words[0]!r} ({error.strerror or error}); check its name and its path"
+                f"--train can't start {words[0]!r} ({error.strerror or error}); check its name and its path, and give "
+                "what needs a shell as --train \"sh -c '...'\""
             ) from error
         try:
             yield process
