@@ -102,7 +102,7 @@ def test_a_process_that_dies_is_a_failed_setting_and_the_next_one_is_measured(ph
     assert "3 workers" in next(trial.failure for trial in tuned.trials if _workers(trial) == 3)
     assert "its process ended with signal 9" in next(trial.failure for trial in tuned.trials if trial.failure)
     assert tuned.best is not None
-    assert tuned.best.batches_in_flight <= 4
+    assert tuned.best not in [trial.setting for trial in tuned.trials if trial.failure]
 
 
 def test_memory_is_each_settings_own_and_a_limit_is_kept(photos: Path) -> None:

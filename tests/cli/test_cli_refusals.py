@@ -31,7 +31,7 @@ def test_a_device_or_a_pipe_is_no_place_for_json(tmp_path: Path) -> None:
 
 
 def test_cuda_without_a_gpu_is_refused_before_anything_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gpufeed.cli.compare.nvidia_gpus", lambda: ())
+    monkeypatch.setattr("gpufeed.cli.workload.nvidia_gpus", lambda: ())
     assert "--device cuda:1 needs an NVIDIA GPU, and the driver finds none" in error_of("--device", "cuda:1")
 
 
