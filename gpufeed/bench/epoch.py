@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, cast
 
 import torch
@@ -73,7 +73,7 @@ def run_epoch(
                 outputs = outputs or outputs_of(batch, count)
                 is_pair = is_pair and images_and_targets(batch) is not None
             else:
-                images, batch_targets = batch
+                images, batch_targets = _pair(batch)
                 count = len(images)
                 targets.append(batch_targets)
             sizes.append(count)
@@ -121,6 +121,18 @@ def _uuid(device: torch.device) -> str | None:
         return None
     uuid = str(cast(Any, torch.cuda).get_device_properties(device).uuid)
     return uuid if uuid.startswith(("GPU-", "MIG-")) else f"GPU-{uuid}"
+
+
+def _pair(batch: object) -> tuple[torch.Tensor, torch.Tensor]:
+    pair = images_and_targets(batch)
+    if pair is None:
+        parts = cast("Sequence[object]", batch) if isinstance(batch, (tuple, list)) else None
+        held = type(cast(Any, batch)).__name__
+        inside = "" if parts is None else f" of {', '.join(type(part).__name__ for part in parts)}"
+        raise BenchmarkError(
+            f"gave a batch that is a {held}{inside}; each must be a pair of tensors, images and targets"
+        )
+    return pair
 
 
 _Kind = tuple[torch.dtype, torch.device, torch.Size]

@@ -249,6 +249,13 @@ def entered(workload):
     yield plain(workload)
     print("left")
 
+def fails(workload):
+    raise OSError("no licence")
+
+def refuses(workload):
+    from gpufeed.errors import UnsupportedError
+    raise UnsupportedError("not here")
+
 batch_size = 3
 """
 
@@ -279,6 +286,14 @@ def test_a_files_contender_must_be_there_and_a_function_of_a_free_name(own: Path
         custom_contender(f"{own}:batch_size").load_factory()
     with pytest.raises(ArgumentError, match="has the name of one of gpufeed's own; give it another"):
         custom_contender(f"{own}:gpufeed")
+
+
+def test_a_files_factory_that_raises_is_named_with_how_it_is_called(own: Path, workload: Workload) -> None:
+    sentence = r"own\.py:fails fails: OSError: no licence; it is called once with a workload and returns a loader"
+    with pytest.raises(ArgumentError, match=sentence), custom_contender(f"{own}:fails").load_factory()(workload):
+        pass
+    with pytest.raises(UnsupportedError, match=r"^not here$"):
+        custom_contender(f"{own}:refuses").load_factory()(workload).__enter__()
 
 
 def test_the_copy_is_the_baseline_under_another_name_and_goes_first() -> None:

@@ -83,6 +83,16 @@ def test_batches_that_are_no_epoch_are_refused(batches: Batches, problem: str) -
         run_epoch(batches, _WORKLOAD)
 
 
+@pytest.mark.parametrize(
+    ("batch", "held"),
+    [(_IMAGES, "Tensor"), ((_IMAGES, _TARGETS, 0), "tuple of Tensor, Tensor, int"), ([_IMAGES, [0]], "list of")],
+)
+def test_a_batch_that_is_no_pair_of_tensors_is_told(batch: object, held: str) -> None:
+    rule = f"^gave a batch that is a {held}.*; each must be a pair of tensors, images and targets$"
+    with pytest.raises(BenchmarkError, match=rule):
+        run_epoch([batch], _WORKLOAD)
+
+
 def test_contenders_must_give_images_that_are_alike() -> None:
     normalised = torch.randn(400, 3, 5, 7, generator=torch.Generator().manual_seed(0))
     targets = torch.zeros(400, dtype=torch.int64)

@@ -99,6 +99,9 @@ def test_no_library_is_no_driver_and_another_failure_is_a_broken_one() -> None:
     assert "mismatch" in broken.reason.lower()
 
 
+_SOME = JpegEngines(None, "nvJPEG's documentation")
+
+
 @pytest.mark.parametrize(
     ("name", "capability", "count"),
     [
@@ -106,23 +109,49 @@ def test_no_library_is_no_driver_and_another_failure_is_a_broken_one() -> None:
         ("NVIDIA A100 80GB PCIe", (8, 0), 1),
         ("NVIDIA A30", (8, 0), 1),
         ("NVIDIA H100 80GB HBM3", (9, 0), 7),
+        ("NVIDIA H100 NVL", (9, 0), 7),
         ("NVIDIA H200", (9, 0), 7),
         ("NVIDIA L4", (8, 9), 4),
-        ("NVIDIA L40S", (8, 9), None),  # not L4
-        ("NVIDIA A10", (8, 6), None),  # not A100
-        ("NVIDIA A30X", (8, 0), None),
-        ("NVIDIA GeForce RTX 4090", (8, 9), None),
+        ("NVIDIA RTX PRO 6000 Blackwell Server Edition", (12, 0), 4),
+        ("NVIDIA RTX PRO 6000 Blackwell Max-Q Workstation Edition", (12, 0), 4),
+        ("NVIDIA RTX PRO 5000 Blackwell", (12, 0), 1),
+        ("NVIDIA RTX PRO 4500 Blackwell", (12, 0), 2),
+        ("NVIDIA Thor", (11, 0), 2),
+        ("NVIDIA A10", (8, 6), 0),  # not A100
+        ("NVIDIA A40", (8, 6), 0),
+        ("NVIDIA GeForce RTX 3090", (8, 6), 0),
+        ("Orin", (8, 7), 0),
         ("Tesla V100-SXM2-32GB", (7, 0), 0),
         ("Tesla T4", (7, 5), 0),
-        ("NVIDIA Something New", None, None),
     ],
 )
-def test_engines_are_those_of_the_whole_model_name(
-    name: str, capability: tuple[int, int] | None, count: int | None
+def test_engines_are_those_of_the_whole_model_name_or_of_the_architecture(
+    name: str, capability: tuple[int, int], count: int
 ) -> None:
     found = jpeg_engines(name, capability)
-    assert (None if found is None else found.count) == count
-    assert found is None or (isinstance(found, JpegEngines) and found.origin)
+    assert found is not None
+    assert found.count == count
+    assert found.origin
+
+
+@pytest.mark.parametrize(
+    ("name", "capability"),
+    [
+        ("NVIDIA L40S", (8, 9)),  # not L4
+        ("NVIDIA GeForce RTX 4090", (8, 9)),
+        ("NVIDIA GH200 480GB", (9, 0)),
+        ("NVIDIA B200", (10, 0)),  # NVIDIA's guide contradicts itself
+        ("NVIDIA GeForce RTX 5090", (12, 0)),
+        ("NVIDIA RTX PRO 5000 Blackwell Generation Laptop GPU", (12, 0)),
+    ],
+)
+def test_some_architectures_have_engines_of_an_unknown_number(name: str, capability: tuple[int, int]) -> None:
+    assert jpeg_engines(name, capability) == _SOME
+
+
+@pytest.mark.parametrize(("name", "capability"), [("NVIDIA A30X", (8, 0)), ("NVIDIA Something New", None)])
+def test_engines_that_no_document_tells_of_are_unknown(name: str, capability: tuple[int, int] | None) -> None:
+    assert jpeg_engines(name, capability) is None
 
 
 def test_the_meter_reads_every_gpu_and_closes() -> None:

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 from gpufeed.bench.results import Kind
 from gpufeed.bench.workload import Workload
 from gpufeed.config import Config
-from gpufeed.errors import ArgumentError
+from gpufeed.errors import ArgumentError, GpufeedError
 from gpufeed.pipelines import load_object, split_reference
 
 if TYPE_CHECKING:
@@ -120,7 +120,15 @@ def _entered(reference: str, factory: Any) -> Factory:
 
     @contextmanager
     def entered(workload: Workload) -> Generator[Iterable[Batch]]:
-        made = make(workload)
+        try:
+            made = make(workload)
+        except GpufeedError:
+            raise
+        except Exception as error:
+            raise ArgumentError(
+                f"{reference} fails: {type(error).__name__}: {error}; it is called once with a workload and returns a "
+                "loader, as gpufeed compare --help shows"
+            ) from error
         if not hasattr(made, "__enter__"):
             yield _checked(reference, made)
             return

@@ -72,9 +72,9 @@ class _Epochs:
             yield moved(batch, self._device)
 
     def close(self) -> None:
+        self._server.stop_thread()  # first: a loader that is collected while the server runs prints "Stop"
         self._loader = ()
         gc.collect()  # the loader and its iterator hold each other, and the workers end with them
-        self._server.stop_thread()
 
 
 def _path(path: str) -> NDArray[np.int8]:
@@ -83,15 +83,16 @@ def _path(path: str) -> NDArray[np.int8]:
 
 def proxy_graph(workload: Workload, crop: Crop) -> Any:
     """The graph that DALI's server runs, not built yet."""
+    on_gpu = workload.device != "cpu"
 
     def define() -> Any:
-        return augmented(fn.io.file.read(fn.external_source(name="paths", no_copy=True)), crop, on_gpu=True)
+        return augmented(fn.io.file.read(fn.external_source(name="paths", no_copy=True)), crop, on_gpu)
 
     make: Any = pipeline_def(define)  # pyright: ignore[reportCallIssue, reportArgumentType, reportUnknownVariableType]
     return make(
         batch_size=workload.batch_size,
         num_threads=workload.num_threads,
-        device_id=torch.device(workload.device).index,
+        device_id=torch.device(workload.device).index if on_gpu else None,
         seed=workload.seed,
         prefetch_queue_depth=_PREFETCH_FACTOR * workload.num_threads,
     )

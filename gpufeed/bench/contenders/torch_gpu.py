@@ -6,8 +6,9 @@ import importlib
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
 import torch
 from torch import nn
 from torchvision import transforms as tv
@@ -55,12 +56,18 @@ def torch_cuda_decode(workload: Workload) -> Generator[Epochs]:
     if not hasattr(io, "decode_jpeg"):
         raise UnsupportedError("this torchvision has no decode_jpeg any more")
     twin = tensor_twin(workload.load_transform())
-    side = TorchSide(WorkloadFolder(workload, None, io.read_file), collate_fn=_bytes_and_targets)
+    side = TorchSide(WorkloadFolder(workload, None, _contents), collate_fn=_bytes_and_targets)
     epochs = _Finished(tuned_loader(side, workload), _decoding(io, twin, torch.device(workload.device)))
     try:
         yield epochs
     finally:
         epochs.close()
+
+
+def _contents(path: str) -> torch.Tensor:
+    # Not torchvision's read_file: it maps the file, and a worker can't hand a mapped tensor over ("Bad file
+    # descriptor" in the queue's thread), so that the loader waits for ever.
+    return cast(Any, torch).from_numpy(np.fromfile(path, dtype=np.uint8))
 
 
 def _bytes_and_targets(samples: list[Any]) -> tuple[list[torch.Tensor], torch.Tensor]:

@@ -236,24 +236,24 @@ def _engines(survey: DataSurvey) -> Iterator[Finding]:
         )
 
 
-def _engines_of(environment: Environment) -> tuple[str, int] | None:
-    """The first GPU that is known to have JPEG engines or to have none."""
+def _engines_of(environment: Environment) -> tuple[str, int | None] | None:
+    """The first GPU that is known to have JPEG engines or to have none; ``None`` is an unknown number of them."""
     gpus = environment.driver.gpus if isinstance(environment.driver, Driver) else ()
     return next(((gpu.name, gpu.jpeg_engines.count) for gpu in gpus if gpu.jpeg_engines is not None), None)
 
 
-def _for_this_gpu(survey: DataSurvey, name: str, engines: int) -> Iterator[Finding]:
+def _for_this_gpu(survey: DataSurvey, name: str, engines: int | None) -> Iterator[Finding]:
     if "JPEG" not in survey.formats:
         return
     if engines == 0:
         yield _finding("JPEG engines", "ok", f"The {name} decodes JPEGs on its cores and the CPU: it has no engines.")
         return
     well = _share(survey.num_engine, survey) >= 1 - _MANY
+    some = "JPEG engines" if engines is None else counted(engines, "JPEG engine")
     yield _finding(
         "JPEG engines",
         "ok" if well else "note",
-        f"The {counted(engines, 'JPEG engine')} of the {name} can decode {_of(survey.num_engine, survey)}"
-        f"{_rest(survey)}.",
+        f"The {some} of the {name} can decode {_of(survey.num_engine, survey)}{_rest(survey)}.",
         "" if well else "Engines take baseline JPEGs of 8 bits, grey or YCbCr; what they don't take is slower.",
         "" if well else "Make the others baseline JPEGs; how is said below",
     )

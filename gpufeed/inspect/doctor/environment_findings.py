@@ -162,9 +162,15 @@ def _jpeg_engines(environment: Environment) -> Iterator[Finding]:
                 "JPEG engines",
                 "note",
                 f"{gpu.name}: whether it has hardware JPEG decoders isn't known here.",
-                "The driver doesn't tell, and the model isn't in gpufeed's table. Without them DALI decodes on the "
-                "GPU's cores, with a part on the CPU.",
+                "The driver doesn't tell, and NVIDIA's documents that gpufeed goes by don't name the model. Without "
+                "them DALI decodes on the GPU's cores, with a part on the CPU.",
                 "Look for NVJPEG in the GPU's datasheet",
+            )
+        elif engines.count is None:
+            yield _finding(
+                "JPEG engines",
+                "ok",
+                f"{gpu.name}: it has some ({engines.origin}); how many isn't known here. They decode baseline JPEGs.",
             )
         elif engines.count == 0:
             yield _finding(

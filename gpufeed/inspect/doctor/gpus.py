@@ -35,14 +35,15 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class JpegEngines:
-    """How many hardware JPEG decoders a GPU has, and who says so.
+    """How many hardware JPEG decoders of a GPU nvJPEG can use, and who says so.
 
     Attributes:
-        count: of one whole GPU, not of a MIG slice of it; 0 where there are none.
-        origin: where the number comes from.
+        count: of one whole GPU, not of a MIG slice of it; 0 where there are none, ``None`` where there are some and
+            their number isn't known.
+        origin: where that comes from.
     """
 
-    count: int
+    count: int | None
     origin: str
 
 
@@ -55,7 +56,7 @@ class NvidiaGpu:
         name: the product's name.
         memory_bytes: all of its memory. [Unit: byte]
         compute_capability: major and minor.
-        jpeg_engines: ``None`` where it isn't known.
+        jpeg_engines: ``None`` where not even their presence is known.
     """
 
     index: int
@@ -95,32 +96,56 @@ class NoDriver:
 
 # JPEG engines ---------------------------------------------------------------------------------------------------------
 
-# NVML tells how busy JPEG engines are, not how many there are. NVIDIA's MIG user guide lists the hardware units of
-# whole GPUs; the A100's single engine has several cores, and is counted as one. Others aren't guessed.
+# NVML tells how busy JPEG engines are, not how many there are.
 _GUIDE = "NVIDIA's MIG user guide"
+"""Its page "Supported MIG Profiles" lists the media engines of each profile; the largest profile is the whole GPU.
+
+That page gives the B200 one engine as a whole, and one to each of seven slices at once: what contradicts itself isn't
+taken.
+"""
 _ENGINES_BY_MODEL = (
     ("A100", 1, f"{_GUIDE}; it has several cores"),
     ("A30", 1, _GUIDE),
     ("H100", 7, _GUIDE),
     ("H200", 7, _GUIDE),
-    ("L4", 4, "NVIDIA's datasheet of the L4"),
+    ("RTX PRO 6000 Blackwell", 4, _GUIDE),
+    ("RTX PRO 5000 Blackwell", 1, _GUIDE),
+    ("RTX PRO 4500 Blackwell", 2, _GUIDE),
+    ("Thor", 2, _GUIDE),
+    ("L4", 4, "NVIDIA's product page of the L4"),
 )
-_FIRST_WITH_ENGINES = (8, 0)  # GA100 was the first data centre GPU with them (NVIDIA's announcement of it)
+_NVJPEG = "nvJPEG's documentation"
+"""Its section "Hardware Acceleration": of Ampere the A100 and the A30; Hopper, Ada, Blackwell and Jetson Thor."""
+_GA100 = (8, 0)
+_WITHOUT_ENGINES = ((8, 6), (8, 7))  # GA10x; Jetson Orin, whose own engines nvJPEG doesn't drive
+_ADA = (8, 9)
+_HOPPER_BLACKWELL_THOR = (9, 10, 11, 12)  # major versions; later ones aren't in that list
 
 
 def jpeg_engines(name: str, compute_capability: tuple[int, int] | None) -> JpegEngines | None:
-    """The hardware JPEG decoders of a model, by a table; ``None`` where the table doesn't know it.
+    """The hardware JPEG decoders of a model, by tables; ``None`` where they don't tell.
+
+    The numbers are those of NVIDIA's MIG user guide ("Supported MIG Profiles") and, of the L4, of its product page;
+    whether an architecture has any is what nvJPEG's documentation says ("Hardware Acceleration").
 
     Args:
         name: the product's name as the driver gives it, such as ``NVIDIA A100-SXM4-80GB``.
         compute_capability: major and minor, if known.
     """
-    words = name.replace("-", " ").split()
+    words = f" {name.replace('-', ' ')} "
     for model, count, origin in _ENGINES_BY_MODEL:
-        if model in words:
+        if f" {model} " in words and "Laptop" not in words:  # a laptop's GPU of the same name is another chip
             return JpegEngines(count, origin)
-    if compute_capability is not None and compute_capability < _FIRST_WITH_ENGINES:
-        return JpegEngines(0, "its compute capability: GPUs before the A100 have none")
+    return None if compute_capability is None else _engines_by_architecture(compute_capability)
+
+
+def _engines_by_architecture(compute_capability: tuple[int, int]) -> JpegEngines | None:
+    if compute_capability < _GA100:
+        return JpegEngines(0, f"{_NVJPEG}: no GPU before the A100 has any")
+    if compute_capability in _WITHOUT_ENGINES:
+        return JpegEngines(0, f"{_NVJPEG}: of its generation it uses only the A100's and the A30's")
+    if compute_capability == _ADA or compute_capability[0] in _HOPPER_BLACKWELL_THOR:
+        return JpegEngines(None, _NVJPEG)
     return None
 
 
