@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from gpufeed.bench.contenders import Contender
+from gpufeed.bench.contenders import ASKED_RANK, Contender
 from gpufeed.bench.results import LeftOut
 from gpufeed.errors import BenchmarkError
 
@@ -203,7 +203,11 @@ def _optional(contenders: Sequence[Contender]) -> Contender | None:
     """The first that can be spared: somebody who isn't a bound stays in any case."""
     loaders = [contender for contender in contenders if contender.kind == "loader"]
     spare = [contender for contender in contenders if contender.kind != "loader" or len(loaders) > 1]
-    ranked = [(contender.leave_out_rank, contender) for contender in spare if contender.leave_out_rank is not None]
+    ranked = [
+        (contender.leave_out_rank, contender)
+        for contender in spare
+        if contender.leave_out_rank is not None and contender.leave_out_rank < ASKED_RANK
+    ]
     return min(ranked, key=lambda entry: entry[0])[1] if ranked else None
 
 

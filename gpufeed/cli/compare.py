@@ -17,6 +17,7 @@ from gpufeed.bench.contenders import (
     BOUNDS,
     CONTENDERS,
     Contender,
+    asked,
     configured,
     contenders_named,
     custom_contender,
@@ -165,8 +166,8 @@ def command(
       gpufeed compare --transform gpufeed:imagenet:train
 
     When the budget is short, rounds become shorter (never fewer than 7), then the second torch-tuned, torch-default,
-    torch-tensor, what isn't measured by default, and the bounds are left out, in this order. Ctrl-C shows what has
-    been measured so far.
+    torch-tensor and the bounds are left out, in this order; never a contender that was named: then the command says
+    which budget it takes. Ctrl-C shows what has been measured so far.
     """
     started_s = time.monotonic()
     check_not_empty(data=data, transform=transform, json=json_file, html=html_file, png=png_file, config=config_file)
@@ -246,6 +247,8 @@ def _show_loaded(old: Path, new: Path, force: bool, json_file: str | None) -> No
 def _chosen(names: str, own: tuple[str, ...], config_file: str | None) -> tuple[Contender, ...]:
     """Who is measured: those of gpufeed's own, with a file's settings where there is one, and then the user's."""
     chosen = contenders_named(names.split(","))
+    if click.get_current_context().get_parameter_source("contenders") is ParameterSource.COMMANDLINE:
+        chosen = tuple(asked(contender) for contender in chosen)
     if config_file is not None:
         config = read_config(config_file)
         chosen = tuple(configured(contender, config) for contender in chosen)

@@ -15,7 +15,7 @@ from gpufeed.bench.budget import (
     plan_rounds,
     rotation,
 )
-from gpufeed.bench.contenders import BOUNDS, CONTENDERS, copy_of
+from gpufeed.bench.contenders import BOUNDS, CONTENDERS, asked, copy_of
 from gpufeed.errors import BenchmarkError
 
 # Of two quiet cores, in seconds per image.
@@ -195,3 +195,12 @@ def test_bounds_alone_are_not_what_stays() -> None:
     late = next_to_leave_out(contenders, round_s, rounds_done=0, seconds_left=1.0, budget_s=1.0)
     assert late is not None
     assert late.kind == "bound"
+
+
+def test_who_was_asked_for_by_name_is_not_left_out_for_lack_of_time() -> None:
+    paces = [replace(pace, contender=asked(pace.contender)) for pace in _PACES]
+    with pytest.raises(BenchmarkError, match="is too short here"):
+        plan_rounds(paces, batch_size=64, num_threads=2, seconds_left=18, budget_s=30, read_s=0.0)
+    contenders = [pace.contender for pace in paces]
+    round_s = dict.fromkeys((contender.name for contender in contenders), 5.0)
+    assert next_to_leave_out(contenders, round_s, rounds_done=2, seconds_left=1.0, budget_s=60.0) is None

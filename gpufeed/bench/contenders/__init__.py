@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     import torch
 
 __all__ = [
+    "ASKED_RANK",
     "BASELINE",
     "BOUNDS",
     "CONTENDERS",
@@ -38,6 +39,7 @@ __all__ = [
     "Contender",
     "Epochs",
     "Factory",
+    "asked",
     "configured",
     "contenders_named",
     "copy_of",
@@ -267,7 +269,9 @@ BOUNDS = (
 )
 """What no loader can exceed, from the disk to the device. They share one process."""
 
-_CUSTOM_RANK = 8  # asked for by name and file: only the bounds stay longer
+ASKED_RANK = 20
+"""From this ``leave_out_rank`` on a contender was asked for by name: a budget that is too short for it is refused, not
+measured without it. It is still left out where it can't do the workload or isn't installed."""
 
 
 def default_names() -> tuple[str, ...]:
@@ -293,6 +297,12 @@ def contenders_named(names: Iterable[str]) -> tuple[Contender, ...]:
     return tuple(contender for contender in CONTENDERS.values() if contender.name in wanted)
 
 
+def asked(contender: Contender) -> Contender:
+    """The contender as somebody asked for it by name: it isn't left out for lack of time."""
+    rank = contender.leave_out_rank
+    return contender if rank is None else replace(contender, leave_out_rank=max(rank, ASKED_RANK))
+
+
 def custom_contender(reference: str) -> Contender:
     """The contender of a person's own file, named as its factory is; the file isn't run.
 
@@ -311,7 +321,7 @@ def custom_contender(reference: str) -> Contender:
         reference,
         f"{name} of {reference.rpartition(':')[0]}",
         default=False,
-        leave_out_rank=_CUSTOM_RANK,
+        leave_out_rank=ASKED_RANK,
         queued_batches_per_thread=2,  # as torch's own: what a file does can't be known
     )
 
