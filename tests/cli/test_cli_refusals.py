@@ -21,7 +21,7 @@ def error_of(*arguments: str) -> str:
 
 @pytest.mark.parametrize("budget", ["inf", "nan", "1e400", "-1", "3"])
 def test_a_budget_must_be_a_time(budget: str) -> None:
-    assert "--budget must be at least 10 seconds, got" in error_of("--budget", budget)
+    assert "--budget must be a finite number of seconds, at least 10, got" in error_of("--budget", budget)
 
 
 def test_a_device_or_a_pipe_is_no_place_for_json(tmp_path: Path) -> None:
