@@ -26,7 +26,8 @@ if [ $# -gt 0 ]; then
 fi
 echo "pytest, in two processes; the README first, as it takes longest" >&2
 failed=0
-"$bin/python" -m pytest -n 2 --dist loadfile -m "not alone${tier:+ and $tier}" tests/test_readme.py tests || failed=1
+"$bin/python" -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations=30 \
+  -m "not alone${tier:+ and $tier}" tests/test_readme.py tests || failed=1
 echo "pytest, what runs alone" >&2
-"$bin/python" -m pytest -m "alone${tier:+ and $tier}" || failed=1
+"$bin/python" -m pytest --durations=10 -m "alone${tier:+ and $tier}" || failed=1
 exit $failed
