@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +14,13 @@ def has_gpu() -> bool:
     import torch
 
     return torch.cuda.is_available()
+
+
+@pytest.fixture
+def short_folder() -> Iterator[Path]:
+    """An empty folder with a short path, as sockets need it, whatever the tests' own is."""
+    with tempfile.TemporaryDirectory(prefix="gf-", dir="/tmp") as folder:
+        yield Path(folder)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

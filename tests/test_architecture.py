@@ -29,6 +29,7 @@ LEVELS = (
         "bounds",
         "boxes",
         "cpus",
+        "temporary",
         "stats",
         "threads",
         "replaying",

@@ -38,12 +38,16 @@ from gpufeed.bench.protocol import (
     TimeStep,
 )
 from gpufeed.bench.results import Epoch
+from gpufeed.bench.usage import tree_cpu_s
 from gpufeed.bench.workload import Workload
 from gpufeed.errors import ArgumentError, BenchmarkError, UnsupportedError
 
 __all__ = ["ContenderProcess", "ContenderRaisedError", "Seat", "end_all"]
 
 _GRACE_S = 5.0  # to end by itself: workers ended, graphs dropped; DALI can't cancel a batch it has begun
+_LOOK_S = 10.0  # between two looks at who doesn't answer
+_STALLED_S = 60.0  # without an answer and without work, it is given up
+_IDLE_SHARE = 0.01  # of one CPU: waiting threads wake up now and then
 _LAST_WORDS = 4000  # bytes of a dead process's output that are searched for its last line
 
 _A = TypeVar("_A", bound=Answer)
@@ -62,11 +66,13 @@ class ContenderProcess:
     Raises:
         ArgumentError: from any question, where a user's argument is wrong.
         UnsupportedError: from any question, where the contender can't do exactly this workload.
-        BenchmarkError: from any question, naming the contender: it did unequal work, raised, or died.
+        BenchmarkError: from any question, naming the contender: it did unequal work, raised, died, or stalls: a minute
+            passed in which neither it nor its workers used any CPU time.
     """
 
-    def __init__(self, contender: Contender) -> None:
+    def __init__(self, contender: Contender, stalled_s: float = _STALLED_S) -> None:
         self.contender = contender
+        self._stalled_s = stalled_s
         self._below: list[psutil.Process] = []
         self._output = tempfile.TemporaryFile()  # noqa: SIM115  closed in end()
         self._connection, theirs = Pipe()
@@ -147,6 +153,7 @@ class ContenderProcess:
 
     def _receive(self, kind: type[_A]) -> _A:
         try:
+            self._wait()
             answer: object = self._connection.recv()
         except (EOFError, OSError) as error:
             raise self._died() from error
@@ -155,6 +162,22 @@ class ContenderProcess:
         if not isinstance(answer, kind):
             raise BenchmarkError(f"{self.name} answered {answer!r} where {kind.__name__} was expected")
         return answer
+
+    def _wait(self) -> None:
+        """Until there is an answer, or it has died."""
+        look_s = min(_LOOK_S, self._stalled_s / 2)
+        worked_s = time.monotonic()
+        used_s = 0.0
+        while not self._connection.poll(look_s):
+            before_s, used_s = used_s, tree_cpu_s(self.pid)
+            now_s = time.monotonic()
+            if used_s - before_s > _IDLE_SHARE * look_s:
+                worked_s = now_s
+            elif now_s - worked_s > self._stalled_s:
+                raise BenchmarkError(
+                    f"{self.name} stalls: for {now_s - worked_s:.0f} s neither it nor its workers did anything, and a "
+                    f"batch is waited for; its last words: {self._last_words()}"
+                )
 
     def _error(self, failure: Failure) -> Exception:
         match failure.kind:
@@ -172,11 +195,13 @@ class ContenderProcess:
             self._process.wait(_GRACE_S)
         code = self._process.returncode
         how = f"signal {-code}" if code is not None and code < 0 else f"exit code {code}"
+        return BenchmarkError(f"{self.name}'s process ended with {how}; its last words: {self._last_words()}")
+
+    def _last_words(self) -> str:
         self._output.seek(0, os.SEEK_END)
         self._output.seek(max(0, self._output.tell() - _LAST_WORDS))
         lines = self._output.read().decode(errors="replace").split("\n")
-        last = next((line.strip() for line in reversed(lines) if line.strip()), "it printed nothing")
-        return BenchmarkError(f"{self.name}'s process ended with {how}; its last words: {last}")
+        return next((line.strip() for line in reversed(lines) if line.strip()), "it printed nothing")
 
     def ask_to_end(self) -> None:
         """Tell it to end, whatever it is doing, without waiting."""

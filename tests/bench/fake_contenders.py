@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -86,6 +87,16 @@ def unnormalised(workload: Workload) -> Iterator[_Epochs]:
 def refuses(workload: Workload) -> Iterator[_Epochs]:
     raise UnsupportedError(f"I don't do batches of {workload.batch_size}")
     yield
+
+
+@contextmanager
+def stalls(workload: Workload) -> Iterator[_Epochs]:
+    def batches() -> Batches:
+        print("AF_UNIX path too long", flush=True)
+        threading.Event().wait()
+        return _batches(workload)
+
+    yield _Epochs(batches)
 
 
 @contextmanager

@@ -67,7 +67,8 @@ def fails(workload: Workload, settings: object, fills: bool = False) -> Iterator
 
 @contextmanager
 def interrupted(workload: Workload, settings: TorchSettings, fills: bool = False) -> Iterator[_Epochs]:
-    """Ctrl-C comes to the command when the second setting is opened."""
+    """Ctrl-C comes to the command when the second setting is opened, which takes for ever."""
     if settings.num_workers != 1:
         os.kill(int(os.environ["FAKE_TUNED_PID"]), signal.SIGINT)
+        signal.pause()
     yield _Epochs(lambda: _batches(workload))

@@ -26,6 +26,7 @@ from gpufeed.bench.contenders import (
     copy_of,
     custom_contender,
     default_names,
+    torch_loaders,
 )
 from gpufeed.bench.contenders.torch_gpu import split_at_cast
 from gpufeed.bench.images import choose, list_image_folder
@@ -134,6 +135,34 @@ def test_a_process_that_dies_leaves_its_last_words(processes: Processes, workloa
     processes["dies"].open(workload)
     with pytest.raises(BenchmarkError, match=r"^dies's process ended with signal 9; its last words: out of cheese"):
         processes["dies"].run_epoch()
+
+
+def test_a_process_that_does_nothing_any_more_is_given_up(fake: Callable[..., Contender], workload: Workload) -> None:
+    process = ContenderProcess(fake("stalls"), stalled_s=1.0)
+    try:
+        process.begin_prepare(1)
+        process.finish_prepare()  # imports take longer, and work
+        process.open(workload)
+        with pytest.raises(BenchmarkError, match=r"^stalls stalls: for \d+ s neither .* last words: AF_UNIX path too"):
+            process.run_epoch()
+    finally:
+        process.end()
+
+
+def test_workers_that_couldnt_hand_over_a_batch_are_refused(
+    workload: Workload, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch_loaders, "too_long_for_workers", lambda: "the path is too long")
+    for name in ("torch_tuned", "torch_prefetch"):
+        with (
+            pytest.raises(ArgumentError, match="the path is too long; set TMPDIR to a shorter one"),
+            getattr(torch_loaders, name)(workload),
+        ):
+            pass
+    with torch_loaders.torch_default(workload):
+        pass
+    with torch_loaders.torch_tuned(workload, TorchSettings(0)):
+        pass
 
 
 @pytest.mark.parametrize("name", ["torch-default", "torch-tuned"])

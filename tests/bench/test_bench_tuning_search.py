@@ -76,7 +76,7 @@ def test_on_a_restless_machine_little_is_given_away() -> None:
     shares = [rate(chosen) / best for chosen in found if chosen is not None]
     assert len(shares) == len(SEEDS)
     assert min(shares) >= 0.9
-    assert sum(share >= 0.95 for share in shares) >= 0.7 * len(SEEDS)
+    assert sum(share >= 0.95 for share in shares) >= 0.8 * len(SEEDS)
 
 
 def test_without_noise_the_knee_is_found_and_not_what_is_dearer() -> None:
@@ -119,25 +119,51 @@ def test_of_few_epochs_a_dearer_one_is_chosen_only_if_chance_cant_explain_it() -
     assert cheapest_unbeaten(rates, 0.5) == GpufeedSettings(2, 2), "a sixth less is never noise"
 
 
-def test_when_the_time_ends_early_the_cheaper_setting_within_the_noise_stays() -> None:
-    """2, 4 and 8 batches under way are alike; each was seen, and there was no time to see any again."""
+def _deeper(gain: float) -> Rate:
+    """Two threads are the best, and each further batch under way gains a little."""
 
     def rate(setting: Setting) -> float:
         assert isinstance(setting, GpufeedSettings)
-        return {1: 600.0, 2: 1100.0}.get(setting.num_threads, 1000.0) * (1 + setting.prefetch_factor / 200)
+        return {1: 600.0, 2: 1100.0}.get(setting.num_threads, 1000.0) * (1 + gain * setting.prefetch_factor)
 
-    space = gpufeed_space(2, on_cuda=False)
+    return rate
+
+
+def test_what_is_known_to_be_faster_is_taken() -> None:
+    best = _found(gpufeed_space(2, on_cuda=False), Surface(_deeper(0.005), noise=0, hiccup=0)).best
+    assert best == GpufeedSettings(2, 8), "3 % more"
+
+
+def test_when_the_time_ends_early_the_cheaper_setting_within_the_noise_stays() -> None:
+    """2, 4 and 8 batches under way are alike; each was seen, and there was no time to see all again."""
+    space, rate = gpufeed_space(2, on_cuda=False), _deeper(0.001)
     whole = Surface(rate, noise=0, hiccup=0)
-    tuned = _found(space, whole)
-    assert tuned.best == GpufeedSettings(2, 8), "3 % more, and known to be so"
+    _found(space, whole)
     first_of_8 = next(place for place, (setting, _) in enumerate(whole.visits) if setting.prefetch_factor == 8)
     until = Surface(rate, noise=0, hiccup=0)
     for setting, num_epochs in whole.visits[: first_of_8 + 1]:
         until.visit(setting, num_epochs)
-    cut = _found(space, Surface(rate, noise=0.02, hiccup=0, seed=1, budget_s=1.15 * until.now_s))
-    assert not cut.finished
-    assert cut.trial(GpufeedSettings(2, 8)) is not None
-    assert cut.best == GpufeedSettings(2, 2)
+    seen = cheapest = 0
+    for seed in SEEDS:
+        cut = _found(space, Surface(rate, noise=0.02, hiccup=0, seed=seed, budget_s=1.02 * until.now_s))
+        seen += cut.trial(GpufeedSettings(2, 8)) is not None and not cut.finished
+        cheapest += cut.best == GpufeedSettings(2, 2)
+    assert seen >= 0.5 * len(SEEDS)
+    assert cheapest >= 0.85 * len(SEEDS)
+
+
+def test_a_slow_first_visit_doesnt_throw_out_the_best() -> None:
+    """A machine's slow seconds meet the first visit of all to the best setting, and no other."""
+
+    class Disturbed(Surface):
+        def visit(self, setting: Setting, num_epochs: int) -> Visit:
+            visit = super().visit(setting, num_epochs)
+            slow = 0.68 if len(self.visits) == 1 else 1.0
+            return Visit(tuple(rate * slow for rate in visit.images_per_s), visit.peak_memory_bytes)
+
+    best = _found(torch_space(2, on_cuda=False), Disturbed(_contended, noise=0, hiccup=0)).best
+    assert isinstance(best, TorchSettings)
+    assert best.num_workers == 2
 
 
 def test_a_lucky_epoch_of_two_dearer_settings_doesnt_throw_out_the_known_one() -> None:

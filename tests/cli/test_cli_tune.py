@@ -156,18 +156,16 @@ def test_an_interrupted_search_is_delivered_with_exit_code_130(
 
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
 def test_ctrl_c_and_sigterm_keep_the_best_so_far_and_leave_nothing(
-    photos: Path, tmp_path: Path, sent: signal.Signals
+    photos: Path, tmp_path: Path, sent: signal.Signals, short_folder: Path
 ) -> None:
     out = tmp_path / "gpufeed.toml"
-    temporary = tmp_path / "temporary"
-    temporary.mkdir()
     arguments = ["tune", str(photos), "--batch-size", "2", "--device", "cpu", "--budget", "300", "--out", str(out)]
     with subprocess.Popen(
         [sys.executable, "-m", "gpufeed", *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env={**os.environ, "TMPDIR": str(temporary)},
+        env={**os.environ, "TMPDIR": str(short_folder)},
     ) as process:
         assert process.stderr is not None
         assert any("images/s" in line for line in process.stderr)
@@ -179,4 +177,4 @@ def test_ctrl_c_and_sigterm_keep_the_best_so_far_and_leave_nothing(
     assert "stopped by you after" in " ".join(output.split())
     assert read_config(out).torch is not None
     assert "Traceback" not in rest
-    assert [left for left in temporary.iterdir() if left.name.startswith("gpufeed-")] == []
+    assert [left for left in short_folder.iterdir() if left.name.startswith("gpufeed-")] == []

@@ -175,6 +175,7 @@ CASES: list[tuple[str, Environment, str, str, str]] = [
     ),
     ("Docker's /dev/shm", replace(machine(), shm_bytes=64 << 20), "problem", "It has 64 MiB", "--shm-size"),
     ("a tight /dev/shm", replace(machine(), shm_bytes=GIB // 2), "note", "It has 512 MiB", "--shm-size"),
+    ("a long TMPDIR", replace(machine(), temporary_too_long="the path is long"), "problem", "The path", "TMPDIR=/tmp"),
     ("no /dev/shm", replace(machine(), shm_bytes=None), "problem", "There is none", "--shm-size"),
     (
         "the usual limit of descriptors",

@@ -16,7 +16,8 @@ from gpufeed.bench.contenders import Batch, Epochs
 from gpufeed.bench.contenders.torch_side import TorchSide, torch_side
 from gpufeed.bench.workload import Workload
 from gpufeed.config import TorchSettings
-from gpufeed.errors import UnsupportedError
+from gpufeed.errors import ArgumentError, UnsupportedError
+from gpufeed.temporary import too_long_for_workers
 
 __all__ = [
     "moved",
@@ -153,6 +154,9 @@ def tuned_loader(
         workload: for the rest.
         make: the loader's class.
         settings: others in place of these.
+
+    Raises:
+        ArgumentError: workers can't hand over batches here.
     """
     settings = settings or TorchSettings(
         num_workers=workload.num_threads,
@@ -160,6 +164,8 @@ def tuned_loader(
         persistent_workers=True,
         pin_memory=workload.device != "cpu",
     )
+    if settings.num_workers and (why_not := too_long_for_workers()):
+        raise ArgumentError(f"{why_not}; set TMPDIR to a shorter one, such as TMPDIR=/tmp")
     return _loader(
         side,
         workload,

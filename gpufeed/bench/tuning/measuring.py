@@ -19,7 +19,7 @@ from gpufeed.bench.tuning.space import LoaderName, Setting, describe
 from gpufeed.bench.usage import MemorySampler, tree_alone_bytes
 from gpufeed.bench.workload import Workload
 from gpufeed.config import TorchSettings
-from gpufeed.errors import ArgumentError, BenchmarkError
+from gpufeed.errors import ArgumentError
 
 __all__ = ["CONTENDERS", "EPOCH_SHARE", "Measuring", "contender_for"]
 
@@ -106,6 +106,7 @@ class Measuring:
         Raises:
             ArgumentError: an image, the transform, the pipeline or the step is wrong.
             UnsupportedError: the loader can't do this workload.
+            BenchmarkError: the process that forks has died or stalls.
         """
         workload = self._make_workload(self.num_samples(setting))
         is_first = not self._peak_bytes
@@ -118,11 +119,11 @@ class Measuring:
         except ContenderRaisedError as error:
             if is_first:
                 _raise_if_broken(workload)
-            return Visit(failure=f"{describe(setting)}: {error}")
-        finally:
-            with suppress(BenchmarkError):  # it has died: there is nobody to join
-                self._process.join()
-        if is_first:
+            visit = Visit(failure=f"{describe(setting)}: {error}")
+        # Only here: after Ctrl-C nobody waits for an epoch's end, the process is ended with all that it has forked.
+        with suppress(ContenderRaisedError):  # the child has died: there is nobody to join
+            self._process.join()
+        if is_first and visit.images_per_s:
             self._epochs.fit(
                 visit.images_per_s[-1], self._batch_size, min(_LONGEST_EPOCH_S, EPOCH_SHARE * self._budget_s)
             )

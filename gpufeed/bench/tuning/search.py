@@ -4,9 +4,10 @@ Stage by stage, the first of which varies the number of workers or threads:
 
 1. Every setting of the stage is visited once, but for the winner of the stage before; and in a short budget for the
    smallest where one would take more than its share of it, and those between two powers of two.
-2. Those stay that are near the best and no slower than a cheaper one, at most half of them, and always two and a near
-   winner of the stage before; they are visited again, for more epochs and in rotated order, until few are left.
-3. Of the last, the cheapest whose median is within the noise of the best is taken. What counts as noise is measured,
+2. Those that aren't far behind are visited a second time, later: a machine's slow seconds must not decide.
+3. From then on those stay that are near the best and no slower than a cheaper one, at most half of them, and always two
+   and a near winner of the stage before; they are visited again, in rotated order, until it is decided.
+4. Of the last, the cheapest whose median is within the noise of the best is taken. What counts as noise is measured,
    and never more than 5 %, so that a restless machine gives little away. Where the time ends before that,
    a dearer setting is taken only if it is ahead of all cheaper ones by more than so few epochs may differ by chance.
 
@@ -28,10 +29,10 @@ from gpufeed.errors import BenchmarkError
 
 __all__ = ["Bench", "Search", "Visit", "cheapest_unbeaten", "cheapest_within", "noise_of", "survivors"]
 
-_ROUNDS = (1, 2, 2)  # measured epochs of a visit, rung by rung
-_FEW_ROUNDS = (2, 2)  # where there are two settings, no halving is to be done
-_CLEARLY = 3.0  # standard deviations of a single epoch
-_NEAR = 0.85  # of the best: an epoch of a second or two may be that much off, not more
+_VISITS = 4  # to each setting that stays, at the most; many short ones, as what disturbs lasts for seconds
+_NUM_EPOCHS = 1  # that count in a visit, after a discarded one
+_CLEARLY, _OFTEN = 3.0, 3  # standard deviations of a single epoch; visits, so that a slow one isn't the median
+_NOT_FAR, _NEAR = 0.75, 0.85  # of the best, after one visit and after more: so much may it be off, and not more
 _LEAST_NOISE, _MOST_NOISE = 0.01, 0.05
 _USUAL_NOISE = 0.03  # of a single epoch, where none was repeated
 _BY_CHANCE = 1.645  # standard errors: two equal settings differ by more, in this direction, once in twenty times
@@ -153,12 +154,11 @@ class Search:
         self._last = stage
         ran_out, self._ran_out = self._ran_out, False
         running = list(candidates)
-        rungs = _FEW_ROUNDS if len(candidates) == 2 else _ROUNDS
-        for rung, num_epochs in enumerate(rungs):
+        for rung in range(_VISITS):
             for setting in [*running[rung:], *running[:rung]]:
                 if rung or not stage.rates[setting]:
-                    self._visit(setting, num_epochs, stage)
-            running = self._survivors(stage, running, known)
+                    self._visit(setting, stage)
+            running = self._survivors(stage, running, known) if rung else self._not_far(stage, running)
             if len(running) < 2 or (rung and self._is_decided(stage, running)):
                 break
         measured = stage.medians()
@@ -173,29 +173,40 @@ class Search:
 
     def _is_decided(self, stage: _Stage, running: Sequence[Setting]) -> bool:
         """Whether more rounds would only cost: the cheapest is the fastest too, or one is far ahead of the others."""
-        rates = [stage.medians()[setting] for setting in running]
-        second, best = sorted(rates)[-2:]
+        medians = stage.medians()
+        second, best = sorted(medians[setting] for setting in running)[-2:]
+        if medians[running[0]] == best:
+            return True
         noise = noise_of(trial.images_per_s for trial in self._trials.values()) or 0.0
-        return rates[0] == best or second < (1 - _CLEARLY * noise) * best
+        is_often = all(len(stage.rates[setting]) >= _OFTEN for setting in running)
+        return is_often and second < (1 - _CLEARLY * noise) * best
 
     def _cheapest_so_far(self, rates: Mapping[Setting, Sequence[float]]) -> Setting:
         noise = noise_of(trial.images_per_s for trial in self._trials.values())
         return cheapest_unbeaten(rates, _USUAL_NOISE if noise is None else max(_LEAST_NOISE, noise))
 
-    def _survivors(self, stage: _Stage, running: Sequence[Setting], known: Setting | None) -> list[Setting]:
+    def _usable(self, stage: _Stage, running: Sequence[Setting]) -> dict[Setting, float]:
         measured = stage.medians()
-        usable = {setting: measured[setting] for setting in running if setting in measured and self._is_usable(setting)}
+        return {setting: measured[setting] for setting in running if setting in measured and self._is_usable(setting)}
+
+    def _not_far(self, stage: _Stage, running: Sequence[Setting]) -> list[Setting]:
+        usable = self._usable(stage, running)
+        best = max(usable.values(), default=0.0)
+        return sorted((setting for setting, rate in usable.items() if rate >= _NOT_FAR * best), key=cost)
+
+    def _survivors(self, stage: _Stage, running: Sequence[Setting], known: Setting | None) -> list[Setting]:
+        usable = self._usable(stage, running)
         stay = survivors(usable, most=max(2, math.ceil(len(running) / 2)))
         # A single lucky epoch of two dearer ones must not throw out what was measured longer.
         if known in usable and known not in stay and usable[known] >= _NEAR * max(usable.values()):
             stay = sorted([*stay, known], key=cost)
         return stay
 
-    def _visit(self, setting: Setting, num_epochs: int, stage: _Stage) -> None:
+    def _visit(self, setting: Setting, stage: _Stage) -> None:
         known = self._trials.get(setting)
         if known is not None and (known.failure or self._is_over(setting)):
             return
-        expected_s = self._expected_s(setting, num_epochs)
+        expected_s = self._expected_s(setting)
         if expected_s > self._bench.seconds_left():
             self._ran_out = True
             return
@@ -204,7 +215,7 @@ class Search:
             return
         if known is None and self._is_left_out(setting):
             return
-        visit = self._bench.visit(setting, num_epochs)
+        visit = self._bench.visit(setting, _NUM_EPOCHS)
         if known is None:
             known = Trial(setting)
             self._raise_if_hopeless(visit)
@@ -225,7 +236,7 @@ class Search:
             return False
         if self._left_out is None:
             main = self._space.main
-            expected_s = sum(self._expected_s(each, _ROUNDS[0]) for each in main)
+            expected_s = sum(self._expected_s(each) for each in main)
             is_long = expected_s > _FIRST_VISITS * self._budget_s
             ends = {_size(self._space.start), *(_size(each) for each in (main[0], main[-1]))}
             between = {each for each in main if _size(each).bit_count() > 1 and _size(each) not in ends}
@@ -253,7 +264,7 @@ class Search:
 
     # What is known ----------------------------------------------------------------------------------------------------
 
-    def _expected_s(self, setting: Setting, num_epochs: int) -> float:
+    def _expected_s(self, setting: Setting) -> float:
         """From the setting's own rate, or that of the nearest in size, scaled down with the size. [Unit: second]"""
         measured = [trial for trial in self._trials.values() if trial.images_per_s]
         if not measured:
@@ -263,7 +274,7 @@ class Search:
         if known is None or not known.images_per_s:
             known = min(measured, key=lambda trial: abs(math.log(max(1, _size(trial.setting)) / size)))
         scale = min(1.0, size / max(1, _size(known.setting)))
-        return (1 + num_epochs) * self._bench.num_samples(setting) / (known.rate * scale)
+        return (1 + _NUM_EPOCHS) * self._bench.num_samples(setting) / (known.rate * scale)
 
     def _is_over(self, setting: Setting) -> bool:
         peak = self._trials[setting].peak_memory_bytes

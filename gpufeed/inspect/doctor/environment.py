@@ -19,6 +19,7 @@ import psutil
 from gpufeed.cpus import usable_cpus
 from gpufeed.inspect.doctor.gpus import Driver, NoDriver, nvidia_devices, read_driver
 from gpufeed.inspect.doctor.mounts import FileSystem, file_system
+from gpufeed.temporary import too_long_for_workers
 
 __all__ = ["DALI_WHEELS", "Environment", "look_at_environment"]
 
@@ -45,6 +46,7 @@ class Environment:
         memory_bytes: of the machine. [Unit: byte]
         memory_limit_bytes: of the container, ``None`` where it has none. [Unit: byte]
         file_system: of the data, ``None`` without data.
+        temporary_too_long: why torch's workers can't work with the folder for temporary files; empty where they can.
     """
 
     driver: Driver | NoDriver
@@ -60,6 +62,7 @@ class Environment:
     memory_bytes: int
     memory_limit_bytes: int | None
     file_system: FileSystem | None = field(default=None)
+    temporary_too_long: str = ""
 
     @property
     def dali_wheels(self) -> tuple[str, ...]:
@@ -97,6 +100,7 @@ def look_at_environment(
         memory_bytes=psutil.virtual_memory().total,
         memory_limit_bytes=_memory_limit(root / "sys/fs/cgroup"),
         file_system=None if data is None else file_system(data, root / "proc/mounts"),
+        temporary_too_long=too_long_for_workers(),
     )
 
 

@@ -25,7 +25,19 @@ def environment_findings(environment: Environment) -> tuple[Finding, ...]:
     """Everything that is worth saying about the machine and what is installed; the data's file system apart."""
     return tuple(
         finding
-        for look in (_driver, _cuda, _jpeg_engines, _dali, _versions, _pillow, _cpus, _shm, _descriptors, _memory)
+        for look in (
+            _driver,
+            _cuda,
+            _jpeg_engines,
+            _dali,
+            _versions,
+            _pillow,
+            _cpus,
+            _shm,
+            _temporary,
+            _descriptors,
+            _memory,
+        )
         for finding in look(environment)
     )
 
@@ -326,6 +338,12 @@ def _shm(environment: Environment) -> Iterator[Finding]:
         f"num_workers x prefetch_factor of them. Without room they die of a bus error. gpufeed needs none of it.",
         "docker run --shm-size=8g (or --ipc=host); elsewhere sudo mount -o remount,size=8G /dev/shm",
     )
+
+
+def _temporary(environment: Environment) -> Iterator[Finding]:
+    why = environment.temporary_too_long
+    if why:
+        yield _finding("TMPDIR", "problem", f"{why[0].upper()}{why[1:]}.", next_step="export TMPDIR=/tmp")
 
 
 def _descriptors(environment: Environment) -> Iterator[Finding]:
