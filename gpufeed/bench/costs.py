@@ -5,14 +5,13 @@ from __future__ import annotations
 import io
 import os
 import time
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import numpy as np
-import torch
 from PIL import Image
 
+from gpufeed.bench.one_thread import one_torch_thread
 from gpufeed.bench.results import Cost
 from gpufeed.bench.workload import Workload
 from gpufeed.errors import UnsupportedError
@@ -44,7 +43,7 @@ def measure_costs(workload: Workload, num_images: int = NUM_IMAGES) -> tuple[Cos
     if not os.path.isfile(workload.paths[0]):
         raise UnsupportedError("the samples of this source aren't files")
     paths = _spread(workload.paths, num_images)
-    with _one_thread():
+    with one_torch_thread():
         times_s = np.array([_times_s(path, parts) for path in [paths[0], *paths]][1:])  # the first one warms up
     return tuple(Cost(name, _trimmed_mean(times_s[:, place])) for place, (name, _) in enumerate(parts))
 
@@ -101,13 +100,3 @@ def _times_s(path: str, parts: Sequence[_Part]) -> list[float]:
 def _trimmed_mean(values: Any) -> float:
     cut = len(values) // _CUT
     return float(np.sort(values)[cut : len(values) - cut].mean())
-
-
-@contextmanager
-def _one_thread() -> Generator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from gpufeed.bench.budget import (
     MAX_ROUNDS,
@@ -23,20 +22,13 @@ from gpufeed.bench.budget import (
 from gpufeed.bench.checks import check_same_images, check_same_outputs, what_was_checked
 from gpufeed.bench.contenders import BASELINE, Contender, copy_of
 from gpufeed.bench.environment import describe
-from gpufeed.bench.images import (
-    ImageFolderFiles,
-    check_images,
-    chosen_indices,
-    first_broken,
-    list_image_folder,
-)
+from gpufeed.bench.images import first_broken
 from gpufeed.bench.page_cache import CacheState, cache_sentence, check_can_drop, drop, share_in_cache
 from gpufeed.bench.process import ContenderProcess, ContenderRaisedError, Seat, end_all
 from gpufeed.bench.progress import Reporter
-from gpufeed.bench.protocol import Probe, Probed, Seen
 from gpufeed.bench.results import Comparison, ContenderResult, Cost, Epoch, LeftOut, Measurement, Mode, StepUsed
 from gpufeed.bench.steps import NO_STEP
-from gpufeed.bench.transforms import BUILT_IN
+from gpufeed.bench.subject import Asked, Subject
 from gpufeed.bench.usage import MemorySampler
 from gpufeed.bench.workload import Workload
 from gpufeed.errors import ArgumentError, BenchmarkError, UnsupportedError
@@ -49,25 +41,15 @@ _CALIBRATION_SHARE = 0.05  # of the budget, for each contender; if it allows, a 
 _ROUND_MARGIN = 1.05  # an extra round begins only if one this much longer than the last would still fit
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request(Asked):
     """What to compare, as the user asked for it.
 
     Attributes:
-        files: the images; ``None``: they are listed at ``root``, unless a pipeline opens that by its own source.
-        data: what they are, in words.
-        transform: its reference, or a pipeline's, see :func:`gpufeed.bench.transforms.subject_of`.
         contenders: who is to be measured.
-        batch_size: samples per batch.
         num_threads: threads or worker processes per contender.
-        device: ``"auto"``, ``"cpu"``, ``"cuda"`` or ``"cuda:N"``.
         budget_s: wall time for everything. [Unit: second]
-        seed: of the choice of samples, the orders and the bootstrap.
         max_rounds: rounds after which it ends early.
-        parameters: of a pipeline, each ``NAME=VALUE``.
-        root: the data that the user gave; ``None`` where they gave none.
-        example: for a pipeline with its own source where they gave none: makes example data, and returns its root and
-            what it is in words.
         bounds: what no loader can exceed; measured in one process, in some of the rounds. One that makes no sense for
             the workload is passed over in silence.
         with_copy: whether the baseline is measured twice, which shows the machine's noise.
@@ -75,19 +57,10 @@ class Request:
         cache: whether files come from the page cache, or are dropped from it before each epoch.
     """
 
-    files: ImageFolderFiles | None
-    data: str
-    transform: str
     contenders: tuple[Contender, ...]
-    batch_size: int
     num_threads: int
-    device: str = "auto"
     budget_s: float = 90.0
-    seed: int = 0
     max_rounds: int = MAX_ROUNDS
-    parameters: tuple[str, ...] = ()
-    root: str | None = None
-    example: Callable[[], tuple[str, str]] | None = None
     bounds: tuple[Contender, ...] = ()
     with_copy: bool = False
     step: str = NO_STEP
@@ -143,12 +116,7 @@ class _Run:
         self._reporter = reporter
         self._started_s = started_s
         self._environment = describe()
-        self._seen = Seen()
-        self._probed = Probed(device="cpu", device_name="", dtype="float32", transform_text="", cuda_version="")
-        self._files: ImageFolderFiles | None = request.files
-        self._data = request.data
-        self._read_s = 0.0  # per file that isn't in the page cache yet
-        self._checked: set[str] = set()
+        self._subject = Subject(request)
         self._left_out: list[LeftOut] = []
         self._workload: Workload | None = None
         self._seats: dict[str, Seat] = {}
@@ -176,9 +144,9 @@ class _Run:
         paces = self._calibrate()
         plan = self._plan(paces)
         self._workload = self._make_workload(plan.num_samples)
-        if len(self._checked) < len(set(self._workload.paths)):
+        if not self._subject.is_read(self._workload.paths):
             self._reporter.say("reading all images once, so that none is broken or comes from a cold disk")
-            self._check_images(self._workload.paths)
+            self._subject.read(self._workload.paths)
         self._measure_costs(self._workload)
         self._warm_up_all(self._workload, plan.step_samples)
         self._run_rounds(
@@ -204,8 +172,8 @@ class _Run:
             self._seats[contender.name] = seat
         if request.bounds:
             self._bounds_process = self._begin(replace(request.bounds[0], name=_BOUNDS))
-        if request.files is not None:
-            self._check_first_images()  # while they import their libraries
+        if self._subject.has_files:
+            self._subject.read_first(self._first_batches)  # while they import their libraries
         for seat in list(self._seats.values()):
             if seat.name not in self._seats:  # a copy whose original has just been left out
                 continue
@@ -234,59 +202,16 @@ class _Run:
         except BenchmarkError as error:
             self._left_out.append(LeftOut(_BOUNDS, str(error)))
 
-    def _check_first_images(self) -> None:
-        request = self._request
-        most = max(calibration_batches(contender, request.num_threads) for contender in request.contenders)
-        indices = chosen_indices(len(self._found_files), most * request.batch_size, request.seed)
-        self._check_images(tuple(self._found_files.paths[index] for index in indices))
-
     @property
-    def _found_files(self) -> ImageFolderFiles:
-        assert self._files is not None
-        return self._files
-
-    def _check_images(self, paths: tuple[str, ...]) -> None:
-        new = set(paths) - self._checked
-        if not new:
-            return
-        started_s = time.monotonic()
-        check_images(path for path in paths if path in new)
-        self._checked |= new
-        if len(self._checked) < len(self._found_files):
-            self._read_s = (time.monotonic() - started_s) / len(new)
+    def _first_batches(self) -> int:
+        """Of the longest epoch of a calibration."""
+        return max(calibration_batches(contender, self._request.num_threads) for contender in self._request.contenders)
 
     def _probe(self) -> None:
-        request = self._request
         process = next(iter(self._seats.values())).process
-        if request.transform not in BUILT_IN or request.parameters:
-            self._reporter.say(f"loading {request.transform}")
-            self._seen = process.look(request.transform, request.parameters)
-        root = self._own_root()
-        if root is None:
-            self._files = self._files or list_image_folder(Path(request.root or ""))
-            self._check_first_images()
-        first = "" if root is not None else self._found_files.paths[0]
-        self._probed = process.probe(Probe(request.transform, first, request.device, request.parameters, root))
-        self._environment |= {"gpu": self._probed.device_name, "cuda": self._probed.cuda_version}
-        if root is not None:
-            names = self._probed.names
-            self._files = ImageFolderFiles(root, (), names, ())
-            # what isn't a file can't be read ahead here
-            self._checked = set() if os.path.isfile(names[0]) else set(names)
-            self._check_first_images()
-
-    def _own_root(self) -> str | None:
-        """What the pipeline's own source opens; ``None`` where it has none."""
-        request = self._request
-        if not self._seen.opens_data:
-            return None
-        if request.root is not None:
-            return request.root
-        if request.example is None:
-            raise ArgumentError(f"{request.transform} opens its data by a source of its own; give DATA, its path")
-        self._reporter.say("making example data")
-        root, self._data = request.example()
-        return root
+        self._subject.open(process, self._reporter.say, self._first_batches)
+        probed = self._subject.probed
+        self._environment |= {"gpu": probed.device_name, "cuda": probed.cuda_version}
 
     def _calibrate(self) -> list[Pace]:
         paces: list[Pace] = []
@@ -360,7 +285,7 @@ class _Run:
             num_threads=self._request.num_threads,
             seconds_left=self._seconds_left(),
             budget_s=self._request.budget_s,
-            read_s=self._read_s,
+            read_s=self._subject.read_s,
             most_samples=self._most_samples([pace.contender for pace in paces]),
         )
         for left_out in plan.left_out:
@@ -372,7 +297,7 @@ class _Run:
         if self._request.cache == "warm":
             return None
         batch_size, num_threads = self._request.batch_size, self._request.num_threads
-        fewest, found = fewest_samples(contenders, batch_size, num_threads), len(self._found_files)
+        fewest, found = fewest_samples(contenders, batch_size, num_threads), len(self._subject.files)
         if found < fewest:
             raise ArgumentError(
                 f"--cache cold needs at least {fewest:,} files here, {fewest // batch_size} batches of {batch_size}, "
@@ -516,24 +441,7 @@ class _Run:
             seat.end()
 
     def _make_workload(self, num_samples: int) -> Workload:
-        request, files = self._request, self._found_files
-        indices = chosen_indices(len(files), num_samples, request.seed)
-        own_source = self._seen.opens_data
-        return Workload(
-            root=files.root,
-            classes=files.classes,
-            paths=tuple(files.paths[index] for index in indices),
-            targets=() if own_source else tuple(files.targets[index] for index in indices),
-            transform=request.transform,
-            batch_size=request.batch_size,
-            num_threads=request.num_threads,
-            device=self._probed.device,
-            dtype=self._probed.dtype,
-            seed=request.seed,
-            parameters=request.parameters,
-            is_pipeline=self._seen.is_pipeline,
-            indices=tuple(indices) if own_source else None,
-        )
+        return self._subject.workload(num_samples, self._request.num_threads)
 
     def _seconds_left(self) -> float:
         return self._started_s + self._request.budget_s - _ENDING_S - time.monotonic()
@@ -546,17 +454,17 @@ class _Run:
             raise BenchmarkError("nothing has been measured")
         measured = {name: self._warm_up[name] for name in self._measurements if name in self._memory}
         return Comparison(
-            data=self._data,
-            root=self._found_files.root,
+            data=self._subject.data,
+            root=self._subject.files.root,
             num_files=len(set(workload.paths)),
             samples_per_round=len(workload),
             transform=request.transform,
-            transform_text=self._probed.transform_text,
+            transform_text=self._subject.probed.transform_text,
             batch_size=request.batch_size,
             num_threads=request.num_threads,
-            device=self._probed.device,
-            device_name=self._probed.device_name,
-            dtype=self._probed.dtype,
+            device=self._subject.probed.device,
+            device_name=self._subject.probed.device_name,
+            dtype=self._subject.probed.dtype,
             seed=request.seed,
             baseline=_baseline(list(measured)),
             budget_s=request.budget_s,
@@ -568,7 +476,7 @@ class _Run:
             left_out=tuple(self._left_out),
             environment=self._environment,
             parameters=request.parameters,
-            torch_side=self._seen.torch_side,
+            torch_side=self._subject.seen.torch_side,
             checked=what_was_checked(measured) if workload.is_pipeline else "",
             step=self._step,
             costs=self._costs,

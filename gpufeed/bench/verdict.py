@@ -182,7 +182,11 @@ class _Facts:
 
     @property
     def expected_gain(self) -> float | None:
-        """Times as fast, by gpufeed's rate or, where it wasn't measured, at most by decoding alone."""
+        """Times as fast, by gpufeed's rate or, where it wasn't measured, at most by decoding alone.
+
+        With a step by ``min(loader, step)``, and no more than what a loader that costs nothing would bring: where
+        both share the processor, a loader alone is faster than it can be beside the step.
+        """
         baseline = self.baseline
         if baseline is None:
             return None
@@ -192,7 +196,8 @@ class _Facts:
         step = self.step_images_per_s
         if step is None:
             return reachable / baseline.images_per_s
-        return min(reachable, step) / min(baseline.images_per_s, step)
+        gain = min(reachable, step) / min(baseline.images_per_s, step)
+        return gain if self.most_gain is None else min(gain, self.most_gain)
 
 
 def _decoding_rate(comparison: Comparison) -> float | None:

@@ -29,18 +29,21 @@ from gpufeed.bench.progress import reporter
 from gpufeed.bench.render import show
 from gpufeed.bench.results import Comparison, check_json_target, to_json, write_json
 from gpufeed.bench.steps import NO_STEP, check_step
-from gpufeed.bench.transforms import BUILT_IN, check_reference
+from gpufeed.bench.transforms import check_reference
 from gpufeed.cli import EXIT_INTERRUPTED
 from gpufeed.cli.parameters import check_not_empty, param_option
 from gpufeed.cli.workload import (
+    batch_size_option,
     check_batches,
     check_device,
     check_differ,
     check_ending,
     check_parameters,
+    device_option,
     ended_by_sigterm,
     example,
     files_at,
+    transform_option,
 )
 from gpufeed.config import read_config
 from gpufeed.cpus import usable_cpus
@@ -53,22 +56,15 @@ _SHORTEST_BUDGET_S = 10.0  # importing torch in several processes takes most of 
 
 @click.command(name="compare")
 @click.argument("data", required=False)
-@click.option(
-    "--transform",
-    default="train",
-    show_default=True,
-    metavar="FILE.py:NAME",
-    help=f"A torchvision transform or a gpufeed pipeline in a Python file; or {' or '.join(BUILT_IN)}: ImageNet's "
-    "usual ones; or a shipped or installed pipeline, such as gpufeed:imagenet:train.",
-)
+@transform_option
 @param_option
-@click.option("--batch-size", default=64, show_default=True, help="Samples per batch.")
+@batch_size_option
 @click.option(
     "--num-workers",
     type=int,
     help="torch's worker processes, and gpufeed's threads.  [default: the usable CPUs]",
 )
-@click.option("--device", default="auto", show_default=True, help="Where batches end: auto, cpu, cuda or cuda:N.")
+@device_option
 @click.option(
     "--contenders",
     default=",".join(default_names()),

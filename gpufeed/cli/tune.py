@@ -13,7 +13,7 @@ import click
 
 from gpufeed.bench import synthetic
 from gpufeed.bench.steps import NO_STEP, check_step
-from gpufeed.bench.transforms import BUILT_IN, check_reference
+from gpufeed.bench.transforms import check_reference
 from gpufeed.bench.tuning.charts import can_draw, check_chart_target, write_chart
 from gpufeed.bench.tuning.live import watching
 from gpufeed.bench.tuning.render import show
@@ -22,13 +22,16 @@ from gpufeed.bench.tuning.tune import Request, tune
 from gpufeed.cli import EXIT_INTERRUPTED
 from gpufeed.cli.parameters import check_not_empty, param_option
 from gpufeed.cli.workload import (
+    batch_size_option,
     check_batches,
     check_device,
     check_differ,
     check_parameters,
+    device_option,
     ended_by_sigterm,
     example,
     files_at,
+    transform_option,
 )
 from gpufeed.config import check_config_target, write_config
 from gpufeed.cpus import usable_cpus
@@ -44,17 +47,10 @@ _POWERS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
 
 @click.command(name="tune")
 @click.argument("data", required=False)
-@click.option(
-    "--transform",
-    default="train",
-    show_default=True,
-    metavar="FILE.py:NAME",
-    help=f"A torchvision transform or a gpufeed pipeline in a Python file; or {' or '.join(BUILT_IN)}: ImageNet's "
-    "usual ones; or a shipped or installed pipeline, such as gpufeed:imagenet:train.",
-)
+@transform_option
 @param_option
-@click.option("--batch-size", default=64, show_default=True, help="Samples per batch.")
-@click.option("--device", default="auto", show_default=True, help="Where batches end: auto, cpu, cuda or cuda:N.")
+@batch_size_option
+@device_option
 @click.option("--budget", default=120.0, show_default=True, metavar="SECONDS", help="Wall time for the whole command.")
 @click.option(
     "--step",

@@ -12,21 +12,39 @@ from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
+import click
+
 from gpufeed.bench.environment import nvidia_gpus
 from gpufeed.bench.images import ImageFolderFiles, list_image_folder
 from gpufeed.bench.transforms import BUILT_IN
 from gpufeed.errors import ArgumentError
 
 __all__ = [
+    "batch_size_option",
     "check_batches",
     "check_device",
     "check_differ",
     "check_ending",
     "check_parameters",
+    "device_option",
     "ended_by_sigterm",
     "example",
     "files_at",
+    "transform_option",
 ]
+
+transform_option = click.option(
+    "--transform",
+    default="train",
+    show_default=True,
+    metavar="FILE.py:NAME",
+    help=f"A torchvision transform or a gpufeed pipeline in a Python file; or {' or '.join(BUILT_IN)}: ImageNet's "
+    "usual ones; or a shipped or installed pipeline, such as gpufeed:imagenet:train.",
+)
+batch_size_option = click.option("--batch-size", default=64, show_default=True, help="Samples per batch.")
+device_option = click.option(
+    "--device", default="auto", show_default=True, help="Where batches end: auto, cpu, cuda or cuda:N."
+)
 
 _NUM_EXAMPLES = 32
 _MOST_SAMPLES = 1_000_000  # of a batch: more can't be meant, and each is listed

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from gpufeed.bench.results import Comparison, ContenderResult, Cost, Epoch, Kind, Measurement, Mode, StepUsed
+from gpufeed.bench.tuning.results import Tuned, Tuning
 
 BATCH = 64
 NUM_BATCHES = 20
@@ -131,3 +132,29 @@ def comparison(
         **others,
     }
     return Comparison(**given)  # type: ignore[arg-type]
+
+
+def tuning(*loaders: Tuned, **others: object) -> Tuning:
+    """A tuning of these loaders.
+
+    Args:
+        loaders: what was found of each.
+        others: further attributes.
+    """
+    given: dict[str, object] = {
+        "data": "photos",
+        "transform": "train",
+        "parameters": (),
+        "batch_size": BATCH,
+        "device": "cpu",
+        "device_name": "",
+        "num_cpus": 2,
+        "step": "",
+        "budget_s": 120.0,
+        "elapsed_s": 99.0,
+        "interrupted": False,
+        "max_memory_bytes": None,
+        "loaders": loaders,
+        **others,
+    }
+    return Tuning(**given)  # type: ignore[arg-type]

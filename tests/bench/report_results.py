@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
+from constructed import BATCH, NUM_BATCHES, comparison
+
 from gpufeed.bench.results import (
     Comparison,
     ContenderResult,
@@ -19,8 +21,7 @@ from gpufeed.bench.results import (
 )
 
 NUM_ROUNDS = 9
-NUM_BATCHES = 20
-BATCH_SIZE = 64
+BATCH_SIZE = BATCH
 STEP_S = 0.025
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>&amp;\"'\u202e"
 """Ends scripts, opens elements and attributes, and turns the direction of text."""
@@ -78,39 +79,25 @@ def _bound(name: str, images_per_s: float, summary: str) -> ContenderResult:
     return result(name, images_per_s, "bound", num_rounds=3, modes=("loader",), summary=summary)
 
 
-COMPARISON = Comparison(
+COMPARISON = comparison(
+    result("torch-default", 262, peak_pss_bytes=612_000_000, summary="DataLoader as it comes, without workers"),
+    result("torch-tuned", 540, peak_pss_bytes=1_304_000_000, summary="DataLoader with a worker for each thread"),
+    result("torch-tensor", 610, peak_pss_bytes=1_204_000_000, summary="torch-tuned with tensors instead of Pillow"),
+    result("gpufeed", 1150, peak_pss_bytes=890_000_000, summary="gpufeed.DataLoader"),
+    result("study/loaders/a_long_name.py:make_loader", 590, peak_pss_bytes=None),
+    result("torch-tuned again", 543, "copy", summary="a second process of torch-tuned"),
+    _bound("storage", 21_000, "reads the bytes of the files, and nothing else"),
+    _bound("decode", 820, "decodes whole images"),
+    _bound("region-decode", 1330, "decodes the regions that are needed"),
+    _bound("cached", 48_000, "replays 20 of gpufeed's batches"),
+    _bound("synthetic", 1_900_000, "hands over one tensor again and again"),
     data="512 made images that resemble ImageNet's",
     root="/home/somebody/.cache/gpufeed/images",
-    num_files=512,
-    samples_per_round=NUM_BATCHES * BATCH_SIZE,
-    transform="train",
     transform_text=(
         "Compose(\n    RandomResizedCrop(size=(224, 224), scale=(0.08, 1.0))\n    RandomHorizontalFlip(p=0.5)\n"
         "    PILToTensor()\n    Normalize(mean=[0.485, 0.456, 0.406], std=[0.229, 0.224, 0.225])\n)"
     ),
-    batch_size=BATCH_SIZE,
-    num_threads=2,
-    device="cpu",
-    device_name="",
-    dtype="float32",
-    seed=0,
-    baseline="torch-tuned",
-    budget_s=90.0,
     elapsed_s=84.2,
-    interrupted=False,
-    contenders=(
-        result("torch-default", 262, peak_pss_bytes=612_000_000, summary="DataLoader as it comes, without workers"),
-        result("torch-tuned", 540, peak_pss_bytes=1_304_000_000, summary="DataLoader with a worker for each thread"),
-        result("torch-tensor", 610, peak_pss_bytes=1_204_000_000, summary="torch-tuned with tensors instead of Pillow"),
-        result("gpufeed", 1150, peak_pss_bytes=890_000_000, summary="gpufeed.DataLoader"),
-        result("study/loaders/a_long_name.py:make_loader", 590, peak_pss_bytes=None),
-        result("torch-tuned again", 543, "copy", summary="a second process of torch-tuned"),
-        _bound("storage", 21_000, "reads the bytes of the files, and nothing else"),
-        _bound("decode", 820, "decodes whole images"),
-        _bound("region-decode", 1330, "decodes the regions that are needed"),
-        _bound("cached", 48_000, "replays 20 of gpufeed's batches"),
-        _bound("synthetic", 1_900_000, "hands over one tensor again and again"),
-    ),
     left_out=(LeftOut("torch-stateful", "torchdata is not installed"),),
     environment={
         "gpufeed": "0.1.0",
@@ -124,14 +111,14 @@ COMPARISON = Comparison(
         "load_average_at_start": [0.51, 0.26, 0.13],
     },
     step=StepUsed("25ms", "a sleep of 25 ms", STEP_S),
-    costs=(
-        Cost("read", 0.00009),
-        Cost("decode", 0.0021),
-        Cost("RandomResizedCrop(size=(224, 224), scale=(0.08, 1.0))", 0.0011),
-        Cost("RandomHorizontalFlip(p=0.5)", 0.00004),
-        Cost("PILToTensor()", 0.00006),
-        Cost("Normalize(mean=[0.485, 0.456, 0.406], std=[0.229, 0.224, 0.225])", 0.00031),
-    ),
+    costs={
+        "read": 0.00009,
+        "decode": 0.0021,
+        "RandomResizedCrop(size=(224, 224), scale=(0.08, 1.0))": 0.0011,
+        "RandomHorizontalFlip(p=0.5)": 0.00004,
+        "PILToTensor()": 0.00006,
+        "Normalize(mean=[0.485, 0.456, 0.406], std=[0.229, 0.224, 0.225])": 0.00031,
+    },
     cache="The files were in the page cache: each was read before.",
 )
 

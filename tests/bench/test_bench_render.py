@@ -23,29 +23,12 @@ def _result(name: str, images_per_s: float, peak_pss_bytes: int | None, num_roun
     return ContenderResult(name, 0.31, _epoch(images_per_s), peak_pss_bytes, measurements)
 
 
-_COMPARISON = Comparison(
+_COMPARISON = comparison(
+    _result("torch-default", 262, 612_000_000),
+    _result("torch-tuned", 540, 1_104_000_000),
+    _result("gpufeed", 1150, 890_000_000),
+    _result("dali-handwritten", 21_152, None),
     data="/data/a folder/with/a rather/long name/that goes on/and on/imagenet/validation",
-    root="/data",
-    num_files=512,
-    samples_per_round=1280,
-    transform="train",
-    transform_text="Compose()",
-    batch_size=64,
-    num_threads=2,
-    device="cpu",
-    device_name="",
-    dtype="float32",
-    seed=0,
-    baseline="torch-tuned",
-    budget_s=90.0,
-    elapsed_s=83.2,
-    interrupted=False,
-    contenders=(
-        _result("torch-default", 262, 612_000_000),
-        _result("torch-tuned", 540, 1_104_000_000),
-        _result("gpufeed", 1150, 890_000_000),
-        _result("dali-handwritten", 21_152, None),
-    ),
     left_out=(LeftOut("torch-tensor", "transforms.LinearTransformation has no twin in transforms.v2"),),
 )
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from constructed import comparison
 
 from gpufeed.bench.results import (
     SCHEMA_VERSION,
@@ -39,27 +40,9 @@ _EPOCH = Epoch(
 
 def _comparison() -> Comparison:
     measurements = tuple(Measurement(index, index % 2, replace(_EPOCH, mean=None, std=None)) for index in range(7))
-    return Comparison(
-        data="photos",
-        root="/photos",
-        num_files=100,
-        samples_per_round=640,
-        transform="train",
-        transform_text="Compose()",
-        batch_size=64,
-        num_threads=2,
-        device="cpu",
-        device_name="",
-        dtype="float32",
-        seed=0,
-        baseline="torch-tuned",
-        budget_s=90.0,
-        elapsed_s=81.5,
-        interrupted=False,
-        contenders=(
-            ContenderResult("torch-tuned", 0.5, _EPOCH, 800_000_000, measurements),
-            ContenderResult("gpufeed", 0.25, _EPOCH, None, measurements[:3]),
-        ),
+    return comparison(
+        ContenderResult("torch-tuned", 0.5, _EPOCH, 800_000_000, measurements),
+        ContenderResult("gpufeed", 0.25, _EPOCH, None, measurements[:3]),
         left_out=(LeftOut("torch-default", "the budget"),),
         environment={"packages": {"torch": "2.11"}, "load_average_at_start": [0.5, 0.25, 0.125]},
     )

@@ -185,7 +185,15 @@ def test_a_broken_image_is_named(photos: Path, tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     whole = next(photos.rglob("*.jpg")).read_bytes()
     (tmp_path / "a" / "half.jpg").write_bytes(whole[: len(whole) // 2])
-    request = Request(list_image_folder(tmp_path), "photos", "eval", 2, 1, "cpu", 600.0)
+    request = Request(
+        files=list_image_folder(tmp_path),
+        data="photos",
+        transform="eval",
+        batch_size=2,
+        num_cpus=1,
+        device="cpu",
+        budget_s=600.0,
+    )
     with pytest.raises(ArgumentError, match=r"half\.jpg"):
         tune(request, Notes(), time.monotonic())
 
@@ -218,7 +226,14 @@ def test_a_throttled_disk_is_read_by_few_workers(photos: Path, tmp_path: Path) -
     file = tmp_path / "throttled.py"
     (tmp_path / "readers").mkdir()
     file.write_text(_THROTTLED.replace("{folder!r}", repr(str(tmp_path / "readers"))))
-    request = Request(list_image_folder(photos), "photos", f"{file}:read", 8, 2, "cpu", 120.0)
+    request = Request(
+        files=list_image_folder(photos),
+        data="photos",
+        transform=f"{file}:read",
+        batch_size=8,
+        num_cpus=2,
+        device="cpu",
+    )
     tuning = tune(request, Notes(), time.monotonic())
     torch = next(tuned for tuned in tuning.loaders if tuned.loader == "torch")
     assert isinstance(torch.best, TorchSettings)

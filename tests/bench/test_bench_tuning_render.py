@@ -9,6 +9,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from constructed import tuning
 from PIL import Image
 
 from gpufeed.bench.results import LeftOut
@@ -16,7 +17,7 @@ from gpufeed.bench.tuning.charts import can_draw, check_chart_target, png, svg, 
 from gpufeed.bench.tuning.curves import curves_of, knee_sentence
 from gpufeed.bench.tuning.live import watching
 from gpufeed.bench.tuning.render import render
-from gpufeed.bench.tuning.results import Trial, Tuned, Tuning, config_of, to_json
+from gpufeed.bench.tuning.results import Trial, Tuned, config_of, to_json
 from gpufeed.config import Config, GpufeedSettings, TorchSettings
 from gpufeed.errors import ArgumentError
 
@@ -41,22 +42,7 @@ TORCH = Tuned(
     over_memory=(_torch(8),),
 )
 OURS = Tuned("gpufeed", GpufeedSettings(3), GpufeedSettings(2), (Trial(GpufeedSettings(3), (400.0,), None),))
-TUNING = Tuning(
-    data="photos",
-    transform="train",
-    parameters=(),
-    batch_size=64,
-    device="cpu",
-    device_name="",
-    num_cpus=2,
-    step="",
-    budget_s=120,
-    elapsed_s=99,
-    interrupted=False,
-    max_memory_bytes=800_000_000,
-    loaders=(TORCH, OURS),
-    environment={"cpu": "a CPU", "packages": {"torch": "2.14"}},
-)
+TUNING = tuning(TORCH, OURS, max_memory_bytes=800_000_000, environment={"cpu": "a CPU", "packages": {"torch": "2.14"}})
 
 
 def test_the_text_has_the_choice_the_charts_and_every_trial() -> None:

@@ -14,6 +14,7 @@ import numpy as np
 import psutil
 import pytest
 from click.testing import CliRunner, Result
+from constructed import comparison
 from PIL import Image
 
 from gpufeed.bench import synthetic
@@ -50,26 +51,9 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Request]:
 
 
 _EPOCH = Epoch(1.0, 0.1, 2.0, 640, 10, 0, "float32", "cpu", (3, 224, 224))
-_COMPARISON = Comparison(
+_COMPARISON = comparison(
+    ContenderResult("torch-tuned", 0.5, _EPOCH, None, tuple(Measurement(i, 0, _EPOCH) for i in range(MIN_ROUNDS))),
     data="photos",
-    root="/photos",
-    num_files=6,
-    samples_per_round=640,
-    transform="train",
-    transform_text="Compose()",
-    batch_size=64,
-    num_threads=2,
-    device="cpu",
-    device_name="",
-    dtype="float32",
-    seed=0,
-    baseline="torch-tuned",
-    budget_s=90.0,
-    elapsed_s=80.0,
-    interrupted=False,
-    contenders=(
-        ContenderResult("torch-tuned", 0.5, _EPOCH, None, tuple(Measurement(i, 0, _EPOCH) for i in range(MIN_ROUNDS))),
-    ),
 )
 
 

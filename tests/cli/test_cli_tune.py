@@ -13,6 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 from click.testing import CliRunner, Result
+from constructed import tuning
 from PIL import Image
 
 from gpufeed.bench.tuning.results import Trial, Tuned, Tuning
@@ -32,23 +33,9 @@ def photos(tmp_path: Path) -> Path:
 
 
 _TORCH = [TorchSettings(count, 2, persistent_workers=True) for count in (1, 2)]
-_TUNING = Tuning(
-    data="photos",
-    transform="train",
-    parameters=(),
-    batch_size=64,
-    device="cpu",
-    device_name="",
-    num_cpus=2,
-    step="",
-    budget_s=120.0,
-    elapsed_s=80.0,
-    interrupted=False,
-    max_memory_bytes=None,
-    loaders=(
-        Tuned("torch", _TORCH[1], _TORCH[1], tuple(Trial(each, (90.0,), 10**8) for each in _TORCH), main=tuple(_TORCH)),
-        Tuned("gpufeed", GpufeedSettings(3), GpufeedSettings(2), (Trial(GpufeedSettings(3), (400.0,), 10**8),)),
-    ),
+_TUNING = tuning(
+    Tuned("torch", _TORCH[1], _TORCH[1], tuple(Trial(each, (90.0,), 10**8) for each in _TORCH), main=tuple(_TORCH)),
+    Tuned("gpufeed", GpufeedSettings(3), GpufeedSettings(2), (Trial(GpufeedSettings(3), (400.0,), 10**8),)),
 )
 
 

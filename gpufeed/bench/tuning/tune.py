@@ -5,27 +5,26 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Protocol
 
 from gpufeed.bench.contenders import Contender
 from gpufeed.bench.environment import describe as describe_environment
-from gpufeed.bench.images import ImageFolderFiles, check_images, chosen_indices, list_image_folder
 from gpufeed.bench.process import ContenderProcess
-from gpufeed.bench.protocol import Probe, Probed, Seen
 from gpufeed.bench.results import LeftOut
+from gpufeed.bench.subject import Asked, Subject
 from gpufeed.bench.tuning.live import Watcher
 from gpufeed.bench.tuning.measuring import CONTENDERS, Measuring
 from gpufeed.bench.tuning.results import Trial, Tuned, Tuning
 from gpufeed.bench.tuning.search import Bench, Search
 from gpufeed.bench.tuning.space import LoaderName, Space, gpufeed_space, torch_space
 from gpufeed.bench.workload import Workload
-from gpufeed.errors import ArgumentError, UnsupportedError
+from gpufeed.errors import UnsupportedError
 
 __all__ = ["MakeSearch", "Request", "Searching", "tune"]
 
 _ENDING_S = 1.5  # kept for ending processes and drawing
 _TORCH_SHARE = 0.63  # of the time left, where both loaders are tuned: torch has more to set, and is mostly slower
+_FIRST_BATCHES = 1
 _MOST_READ = 4096  # files that are brought into the page cache before
 
 
@@ -44,42 +43,23 @@ class Searching(Protocol):
 MakeSearch = Callable[[Space, Bench, int | None, Callable[[Trial], None]], Searching]
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request(Asked):
     """What to tune, as the user asked for it.
 
     Attributes:
-        files: the images; ``None``: a pipeline may open ``root`` by its own source.
-        data: what they are, in words.
-        transform: its reference, or a pipeline's, see `gpufeed.bench.transforms.subject_of`.
-        batch_size: samples per batch.
         num_cpus: that may be used.
-        device: ``"auto"``, ``"cpu"``, ``"cuda"`` or ``"cuda:N"``.
         budget_s: wall time for everything. [Unit: second]
         step: what each batch feeds, see `gpufeed.bench.steps.check_step`; empty: nothing.
         max_memory_bytes: settings above it are excluded; ``None``: none is. [Unit: byte]
-        parameters: of a pipeline, each ``NAME=VALUE``.
-        root: the data that the user gave; ``None`` where they gave none.
-        example: for a pipeline with its own source where they gave none: makes example data, and returns its root and
-            what it is in words.
-        seed: of the choice of samples and the orders.
         contenders: whose factories take ``settings``, by loader.
         search: what chooses the settings to measure.
     """
 
-    files: ImageFolderFiles | None
-    data: str
-    transform: str
-    batch_size: int
     num_cpus: int
-    device: str = "auto"
     budget_s: float = 120.0
     step: str = ""
     max_memory_bytes: int | None = None
-    parameters: tuple[str, ...] = ()
-    root: str | None = None
-    example: Callable[[], tuple[str, str]] | None = None
-    seed: int = 0
     contenders: Mapping[LoaderName, Contender] = field(default_factory=lambda: CONTENDERS)
     search: MakeSearch = Search
 
@@ -127,17 +107,14 @@ class _Run:
         self._process: ContenderProcess | None = None
         self._searches: list[Searching] = []
         self._left_out: list[LeftOut] = []
-        self._files = request.files
-        self._data = request.data
-        self._seen: Seen | None = None
-        self._probed = Probed(device="cpu", device_name="", dtype="float32", transform_text="", cuda_version="")
-        self._read: set[str] = set()
+        self._subject = Subject(request)
+        self._looked = False
 
     def go(self) -> None:
         names: list[LoaderName] = list(self._request.contenders)
         for place, name in enumerate(names):
             process = self._begin(name)
-            if self._seen is None:
+            if not self._looked:
                 self._look(process)
             try:
                 self._search(name, process, is_last=place == len(names) - 1)
@@ -158,39 +135,19 @@ class _Run:
         self._watcher.say(f"importing {name}'s libraries")
         process = self._process = ContenderProcess(self._request.contenders[name])
         process.begin_prepare(self._request.num_cpus)
-        if self._files is not None:
-            self._read_ahead(self._files.paths[: self._request.batch_size])  # meanwhile
+        if self._subject.has_files:
+            self._subject.read_first(_FIRST_BATCHES)  # meanwhile
         process.finish_prepare()
         return process
 
     def _look(self, process: ContenderProcess) -> None:
         """In a child: what a user's file and CUDA leave behind must not be in what is forked later."""
-        request = self._request
-        self._watcher.say(f"loading {request.transform}")
-        process.fork(process.contender, request.num_cpus)
-        seen = process.look(request.transform, request.parameters)
-        root = self._own_root(seen)
-        if root is None and self._files is None:
-            self._files = list_image_folder(Path(request.root or ""))
-        first = "" if root is not None or self._files is None else self._files.paths[0]
-        self._probed = process.probe(Probe(request.transform, first, request.device, request.parameters, root))
+        process.fork(process.contender, self._request.num_cpus)
+        self._subject.open(process, self._watcher.say, _FIRST_BATCHES)
         process.join()
-        if root is not None:
-            self._files = ImageFolderFiles(root, (), self._probed.names, ())
-        self._environment |= {"gpu": self._probed.device_name, "cuda": self._probed.cuda_version}
-        self._seen = seen
-
-    def _own_root(self, seen: Seen) -> str | None:
-        """What the pipeline's own source opens; ``None`` where it has none."""
-        if not seen.opens_data:
-            return None
-        if self._request.root is not None:
-            return self._request.root
-        if self._request.example is None:
-            raise ArgumentError(f"{self._request.transform} opens its data by a source of its own; give DATA, its path")
-        self._watcher.say("making example data")
-        root, self._data = self._request.example()
-        return root
+        probed = self._subject.probed
+        self._environment |= {"gpu": probed.device_name, "cuda": probed.cuda_version}
+        self._looked = True
 
     def _search(self, name: LoaderName, process: ContenderProcess, *, is_last: bool) -> None:
         request = self._request
@@ -211,7 +168,7 @@ class _Run:
 
         search = request.search(self._space(name), bench, request.max_memory_bytes, tell)
         self._searches.append(search)
-        if name == "torch" and self._seen is not None and self._seen.is_pipeline and not self._seen.torch_side:
+        if name == "torch" and self._subject.seen.is_pipeline and not self._subject.seen.torch_side:
             raise UnsupportedError(f"{request.transform} has nothing that torch's loader could run")
         self._watcher.say(f"searching {name}'s settings")
         search.run()
@@ -223,41 +180,16 @@ class _Run:
         make = torch_space if name == "torch" else gpufeed_space
         return make(
             request.num_cpus,
-            on_cuda=self._probed.device != "cpu",
+            on_cuda=self._subject.probed.device != "cpu",
             least_depth=1 if request.step or is_limited else 2,
             start_depth=1 if is_limited else 2,
         )
 
-    def _read_ahead(self, paths: tuple[str, ...]) -> None:
-        """Bring files into the page cache, the most that an epoch may need."""
-        new = [path for path in paths if path not in self._read]
-        self._read |= set(new)
-        if new and (self._seen is None or not self._seen.opens_data):
-            check_images(new)
-
     def _make_workload(self, num_samples: int) -> Workload:
-        request, files, seen = self._request, self._files, self._seen
-        if files is None or seen is None:
-            raise ArgumentError("there is nothing to measure on; give DATA, an image folder")
-        indices = chosen_indices(len(files), num_samples, request.seed)
-        paths = tuple(files.paths[index] for index in indices)
-        if len(self._read) < _MOST_READ:
-            self._read_ahead(paths)
-        return Workload(
-            root=files.root,
-            classes=files.classes,
-            paths=paths,
-            targets=() if seen.opens_data else tuple(files.targets[index] for index in indices),
-            transform=request.transform,
-            batch_size=request.batch_size,
-            num_threads=request.num_cpus,
-            device=self._probed.device,
-            dtype=self._probed.dtype,
-            seed=request.seed,
-            parameters=request.parameters,
-            is_pipeline=seen.is_pipeline,
-            indices=tuple(indices) if seen.opens_data else None,
-        )
+        workload = self._subject.workload(num_samples, self._request.num_cpus)
+        if self._subject.num_read < _MOST_READ:
+            self._subject.read(workload.paths)
+        return workload
 
     def tuned(self) -> tuple[Tuned, ...]:
         """What is known of each loader so far."""
@@ -267,12 +199,12 @@ class _Run:
         """What is known so far."""
         request = self._request
         return Tuning(
-            data=self._data,
+            data=self._subject.data,
             transform=request.transform,
             parameters=request.parameters,
             batch_size=request.batch_size,
-            device=self._probed.device,
-            device_name=self._probed.device_name,
+            device=self._subject.probed.device,
+            device_name=self._subject.probed.device_name,
             num_cpus=request.num_cpus,
             step=request.step,
             budget_s=request.budget_s,

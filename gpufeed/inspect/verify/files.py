@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -21,7 +20,7 @@ from gpufeed.inspect.verify.differences import as_tensor
 from gpufeed.inspect.verify.results import LeftOutSample
 from gpufeed.pipelines import Pipeline
 
-__all__ = ["ChosenFolder", "Loaded", "LoadedPipeline", "evenly", "one_torch_thread", "open_as_torchvision"]
+__all__ = ["ChosenFolder", "Loaded", "LoadedPipeline", "evenly", "open_as_torchvision"]
 
 
 def evenly(files: ImageFolderFiles, num_samples: int) -> ImageFolderFiles:
@@ -158,14 +157,3 @@ def open_as_torchvision(path: str) -> PIL.Image.Image | str:
             return pil_loader(path)
     except (OSError, SyntaxError, ValueError, PIL.Image.DecompressionBombError) as error:
         return f"Pillow can't read it ({error}), so there is nothing to compare with"
-
-
-@contextmanager
-def one_torch_thread() -> Generator[None]:
-    """Sums depend on the number of threads: one, as in torch's worker processes and in the loader's own."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from gpufeed import reference
 from gpufeed.bench.environment import describe
+from gpufeed.bench.one_thread import one_torch_thread
 from gpufeed.bench.progress import Reporter
 from gpufeed.devices import resolve_device
 from gpufeed.draws import Draws, epoch_key
@@ -23,7 +24,7 @@ from gpufeed.inspect.explain.explanation import ENDS_IN_PIL
 from gpufeed.inspect.pipeline_graph import UserOperator, user_operators
 from gpufeed.inspect.side_by_side import Picture, check_save_target, write_pictures
 from gpufeed.inspect.verify.differences import Differences, Scale, as_tensor, full_scales
-from gpufeed.inspect.verify.files import LoadedPipeline, one_torch_thread, open_as_torchvision
+from gpufeed.inspect.verify.files import LoadedPipeline, open_as_torchvision
 from gpufeed.inspect.verify.results import SCHEMA, SCHEMA_VERSION, LeftOutSample, Spread, Worst
 from gpufeed.parameters import draw_parameters, op_count, op_numbers
 from gpufeed.pipelines import Pipeline

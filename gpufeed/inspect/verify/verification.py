@@ -16,6 +16,7 @@ from torchvision.transforms import v2
 from gpufeed import reference
 from gpufeed.bench.environment import describe
 from gpufeed.bench.images import ImageFolderFiles
+from gpufeed.bench.one_thread import one_torch_thread
 from gpufeed.bench.progress import Reporter
 from gpufeed.bench.transforms import BUILT_IN, load_transform
 from gpufeed.bounds import DECODE_BOUNDS
@@ -29,7 +30,7 @@ from gpufeed.inspect.side_by_side import Picture, check_save_target, write_pictu
 from gpufeed.inspect.subjects import transform_of_file, transform_of_weights
 from gpufeed.inspect.verify.device import runner_for
 from gpufeed.inspect.verify.differences import as_tensor, full_scales, same_bits
-from gpufeed.inspect.verify.files import Loaded, evenly, one_torch_thread, open_as_torchvision
+from gpufeed.inspect.verify.files import Loaded, evenly, open_as_torchvision
 from gpufeed.inspect.verify.ops import DECODE, OpAt, OpJudge, OpRun, Runner, as_image, batched, ops_at, walk
 from gpufeed.inspect.verify.results import DrawCheck, LeftOutSample, OpCheck, Verification, WholeCheck
 from gpufeed.inspect.verify.whole import WholeJudge
