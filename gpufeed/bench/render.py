@@ -264,8 +264,8 @@ def _explained(comparison: Comparison, signs: _Signs) -> str:
         text += " Waits are those of all batches, each epoch's first one included, for which queues are filled."
     if comparison.step is not None and comparison.device == "cpu":
         text += (
-            " Busy share: 1 - the share of the time in which the loop waited for a batch, as there is no GPU to ask. It "
-            "is of whole epochs; the verdict's waits are those of their second half, when the queues have settled."
+            " Busy share: 1 - the share of the time in which the loop waited for a batch, as there is no GPU to ask. "
+            "It is of whole epochs; the verdict's waits are those of their second half, when the queues have settled."
         )
     return text
 
