@@ -192,18 +192,27 @@ def waiter(device: torch.device) -> Callable[[], None]:
 
 
 class _Pixels:
-    """Running sums over all values of all images."""
+    """Running sums over all values of all images.
+
+    In one buffer of an image's size: temporary tensors of whole batches, freed between a loader's own allocations, have
+    made the heap grow by more than a gigabyte, which was then taken for the loader's memory.
+    """
 
     def __init__(self) -> None:
         self._count = 0
         self._sum = 0.0
         self._sum_of_squares = 0.0
+        self._buffer = torch.empty(0, dtype=torch.float64)
 
     def add(self, images: torch.Tensor) -> None:
         self._count += images.numel()
-        values = images.float()  # float64 sums of float32 values: enough for a mean over 1e9 values
-        self._sum += float(values.sum(dtype=torch.float64))
-        self._sum_of_squares += float(values.square().sum(dtype=torch.float64))
+        for image in images:
+            if len(self._buffer) < image.numel() or self._buffer.device != image.device:
+                self._buffer = torch.empty(image.numel(), dtype=torch.float64, device=image.device)
+            values = self._buffer[: image.numel()]
+            values.view(image.shape).copy_(image)
+            self._sum += float(values.sum())
+            self._sum_of_squares += float(values.dot(values))
 
     def mean_and_std(self) -> tuple[float, float]:
         if not self._count:  # a pipeline without a tensor of images

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -159,3 +161,25 @@ def test_a_bounds_batches_may_be_numbers_and_have_no_targets() -> None:
     assert (epoch.num_samples, epoch.num_batches, epoch.step_s, epoch.gpu) == (11, 3, 0.0, None)
     with pytest.raises(BenchmarkError, match="samples per epoch must be 11, got 8"):
         check_epoch(run_epoch([4, 4], _WORKLOAD, is_bound=True), _WORKLOAD, is_bound=True)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_looking_at_pixels_takes_the_memory_of_one_image() -> None:
+    """Temporary tensors between a loader's own allocations made the heap grow by more than a gigabyte."""
+    code = (
+        "import torch\n"
+        "from pathlib import Path\n"
+        "from gpufeed.bench.epoch import _Pixels\n"
+        "def held(): return int(Path('/proc/self/statm').read_text().split()[1]) * 4096\n"
+        "pixels, kept = _Pixels(), []\n"
+        "images = torch.rand(16, 3, 224, 224)\n"
+        "pixels.add(images)\n"
+        "before = held()\n"
+        "for _ in range(20):\n"
+        "    kept.append(torch.zeros(20_000))\n"
+        "    pixels.add(images)\n"
+        "    kept.append(torch.zeros(2_000))\n"
+        "print(held() - before)\n"
+    )
+    grown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert int(grown) < 10e6
